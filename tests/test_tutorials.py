@@ -15,8 +15,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import bert_min
-import semmatch
 from mistakes import MISTAKES
 from small_runs import ROOT
 from support.options import run_command
@@ -30,7 +28,7 @@ import judge  # noqa: E402
 import lesson  # noqa: E402
 from demands import FORMS  # noqa: E402
 from guesses import GUESSES  # noqa: E402
-from tasks import TASKS, B, Draw  # noqa: E402
+from tasks import TASKS, Draw  # noqa: E402
 
 each_lesson = pytest.mark.parametrize("number", LESSONS)
 answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
@@ -172,26 +170,15 @@ def test_a_lesson_asks_for_its_functions(number):
                 assert len(line) < 30 or line not in script, line
 
 
-def test_the_models_of_lessons_1_and_7_are_the_librarys(monkeypatch):
-    """With the library's functions, and its weights. TreesAlone has all of M but equal words."""
+def test_the_rows_of_lesson_7(monkeypatch):
+    """MyAligned has the reader's factor; TreesAlone has all of M but equal words."""
     monkeypatch.setattr(lesson, "MODE", "grade")
-    names = {"__name__": "__main__"}
-    for cell in grade.read_own(1)[0] + grade.read_own(7)[0]:
-        grade.run_cell(cell, "cell", names)
-    d = Draw("padding")
-    (words, segment), mask, hidden = d.tokens(), d.mask(), d.states()
-    config = bert_min.BertConfig(29, 10, 1, 2, 11, 13)
-    for library, own, prior in (
-            (bert_min.SelfAttention, "MyBert", None),
-            (semmatch.AlignedAttention, "MyAligned", d.integer(2, B, d.n, d.m).double())):
-        right, mine = d.fill(library(config)).eval(), names[own](config).double().eval()
-        mine.load_state_dict(right.state_dict())
-        outs = [layer(hidden, mask, None if prior is None else layer.spread(prior, words, segment))
-                for layer in (right, mine)]
-        torch.testing.assert_close(*outs)
-    a, b = (SimpleNamespace(parse=parse) for parse in d.parses())
-    M, alone = answers.tree_similarity(a.parse, b.parse), names["HeadsAndRelations"]().matrix(a, b)
+    names = grade.read_own(7)[1]
+    assert names["MyAligned"].factor is answers.mean_attention_factor
+    a, b = (SimpleNamespace(parse=parse) for parse in Draw("padding").parses())
+    alone = names["TreesAlone"].prior((), ()).matrix(a, b)
     same = answers.equal_words(a.parse.words, b.parse.words) == 1
+    M = answers.tree_similarity(a.parse, b.parse)
     assert (alone == M)[~same].all() and (alone < M)[same].all() and {*alone.flat} == {0, 1, 2}
 
 

@@ -7,10 +7,10 @@
 # > "Sentence pairs are packed together into a single sequence." (Devlin et al. 2019, BERT, § 3)
 #
 # All methods of these papers are compared with BERT, and four of them are built into it. In this lesson **you write
-# BERT**, function by function, compare it with the library's, and train it. For each function there is a formula, a pair that
-# you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong, in the smallest case that
-# shows it. If your function is right, `check` shows the library's lines. Where `guess = ...` stands, guess first. Later
-# lessons take the functions of this one from the library.
+# BERT**, function by function, compare it with the library's, and train it. For each function there is a formula, a
+# pair that you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong, in the
+# smallest case that shows it. If your function is right, `check` shows the library's lines. Where `guess = ...` stands,
+# guess first. Later lessons take the functions of this one from the library.
 #
 # - A **token** is what the network sees: a word, or a **piece** of a word that is not in its vocabulary.
 # - A **segment** is 0 for tokens of the first sentence and 1 for tokens of the second.
@@ -36,8 +36,8 @@ begin(1)
 #
 #     [CLS] a [SEP] b [SEP]
 #
-# `[CLS]` comes first and will collect the answer; `[SEP]` ends a sentence. `word` says to which word of its sentence
-# a piece belongs, -1 to none. Later lessons need this, because they know something about *words*.
+# `[CLS]` comes first and will collect the answer; `[SEP]` ends a sentence. `word` says to which word of its sentence a
+# piece belongs, -1 to none. Later lessons need this, because they know something about *words*.
 
 # %%
 a, b = "Apple rose", "It fell"
@@ -70,8 +70,8 @@ split_heads = check(split_heads, tokens, 3, gives=[[[0, 1], [6, 7]], [[2, 3], [8
 #
 # $$\mathrm{weight}_{ij} = \frac{e^{s_{ij}}}{\sum_p e^{s_{ip}}} \text{ over the real keys p; padding gets 0}$$
 #
-# Row i holds the scores of query i, one for each key j. By hand: two real keys have the scores 2 and 1. They differ
-# by 1, so the weights are 1 / (1 + e⁻¹) = 0.731 and 0.269. A third key is padding and gets 0, whatever its score is. A
+# Row i holds the scores of query i, one for each key j. By hand: two real keys have the scores 2 and 1. They differ by
+# 1, so the weights are 1 / (1 + e⁻¹) = 0.731 and 0.269. A third key is padding and gets 0, whatever its score is. A
 # second query has the scores 0 and 3, and the weights 0.047 and 0.953. A second pair has no real key: in its rows all
 # weights are 0.
 #
@@ -84,8 +84,8 @@ guess = ...
 reveal("no key", guess)
 
 # %% [markdown]
-# **Yours to write.** The first line is given: it gives the mask the shape that the scores need, with or without
-# heads. Scores can be large, so do not use a constant such as -10,000. Take the lowest number of their dtype,
+# **Yours to write.** The first line is given: it gives the mask the shape that the scores need, with or without heads.
+# Scores can be large, so do not use a constant such as -10,000. Take the lowest number of their dtype,
 # `torch.finfo(scores.dtype).min`.
 
 # %%
@@ -105,8 +105,8 @@ attention_weights = check(attention_weights, scores, mask, gives=[
 #
 # $$\mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{k}}\right) V \tag{1}$$
 #
-# Each token has a **query** (what it looks for), a **key** (how it is found) and a **value** (what it gives), each of
-# k numbers. The score of a query and a key is their product, divided by √k. The result for a query is the mean of the
+# Each token has a **query** (what it looks for), a **key** (how it is found) and a **value** (what it gives), each of k
+# numbers. The score of a query and a key is their product, divided by √k. The result for a query is the mean of the
 # values with these weights. By hand, k = 4:
 #
 #     query of "Apple" = (1, 1, 1, 1)
@@ -114,12 +114,13 @@ attention_weights = check(attention_weights, scores, mask, gives=[
 #     key of "rose"    = (1, 1, 0, 0)     score 2 / √4 = 1        value (0, 4, 0, 0)
 #     key of padding   = (9, 9, 9, 9)     masked: no weight       value (0, 0, 0, 4)
 #
-# The weights are 0.731 and 0.269, and the result is (2.924, 1.076, 0, 0). If the query of "rose" is 0, its weights
-# are one half each, and those of padding's query, too. A second head has the same queries, the keys with the other sign,
+# The weights are 0.731 and 0.269, and the result is (2.924, 1.076, 0, 0). If the query of "rose" is 0, its weights are
+# one half each, and those of padding's query, too. A second head has the same queries, the keys with the other sign,
 # and other values: the scores are -2 and -1, the weights 0.269 and 0.731.
 #
-# Why √k? The product of two vectors of k random numbers of size 1 is about √k in size, for k = 1,024 that is 32. e to the
-# power of 10 is already 22,026: one key would get nearly all of the weight, and the others nothing, and no gradient.
+# Why √k? The product of two vectors of k random numbers of size 1 is about √k in size, for k = 1,024 that is 32. e to
+# the power of 10 is already 22,026: one key would get nearly all of the weight, and the others nothing, and no
+# gradient.
 
 # %%
 def attention(q, k, v, mask):
@@ -197,10 +198,10 @@ print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['ma
 #
 # `MyBert` is the library's attention with your function in its place: so a method of your own is made
 # (docs/own_method.md). Here it is in the first of two layers of a small encoder with 64 numbers for each token, which
-# starts from random weights. It learns synonyms from 800 pairs of toy, a set of made sentences. "The doctor praised Anna
-# in April." and "The physician praised Anna in April." mean the same; with "the lawyer" they do not. Four such sentences
-# make four pairs, two of each label, so no single word gives the label away: 50 % is chance. Training ends when 97 % of
-# its own pairs are right; dev has 120 other pairs.
+# starts from random weights. It learns synonyms from 800 pairs of toy, a set of made sentences. "The doctor praised
+# Anna in April." and "The physician praised Anna in April." mean the same; with "the lawyer" they do not. Four such
+# sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance. Training ends
+# when 97 % of its own pairs are right; dev has 120 other pairs.
 
 # %%
 class MyBert(SelfAttention):

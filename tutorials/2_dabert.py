@@ -64,10 +64,10 @@ assert_close(weights, weights[:1].expand(3, 3))                         # three 
 # $$D = \mathrm{softmax}\left(\frac{\beta}{\sqrt{k}}\right) V \tag{2}$$
 # $$\beta = \|Q-K\| + M \tag{3}$$
 #
-# M is the mask. Divide the differences by √k first, and let `attention_weights(scores, mask)` of lesson 1 do the
-# rest: it masks complete scores (B, H, L, L), and a query without any real key gets 0. By hand: the row of "12" in β
-# / 2 is (0, 1, 1½), and its weights are (0.122, 0.331, 0.547). Padding gets 0. In the second head the row is (0, 2, 3),
-# and values are doubled.
+# M is the mask. Divide the differences by √k first, and let `attention_weights(scores, mask)` of lesson 1 do the rest:
+# it masks complete scores (B, H, L, L), and a query without any real key gets 0. By hand: the row of "12" in β / 2 is
+# (0, 1, 1½), and its weights are (0.122, 0.331, 0.547). Padding gets 0. In the second head the row is (0, 2, 3), and
+# values are doubled.
 
 # %%
 def difference_attention(q, k, v, mask):
@@ -98,9 +98,10 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 # Each a_i is a **guide**, and d̄_i is a mean of all d_j by its weights. ⊕ is concatenation: as printed, guide and value
 # stand side by side, each with its own tanh and its own half of w. *Does the printed form do what the sentence asks?*
 #
-# **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your demand
-# is tried with eight forms of the first line, the paper's, ours, and nonsense, and must say of each what is so. Values and
-# guides are (L, 4), and f has its own weights: choose arguments, call f as often as you like, compare what comes back.
+# **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your
+# demand is tried with eight forms of the first line, the paper's, ours, and nonsense, and must say of each what is so.
+# Values and guides are (L, 4), and f has its own weights: choose arguments, call f as often as you like, compare what
+# comes back.
 
 # %%
 def demand_guide(f):
@@ -113,9 +114,9 @@ demand_guide = check(demand_guide)
 # **The page** fails. Its score is a number of the value plus a number of the guide. The number of the guide is the same
 # for all j, and cancels in the softmax: all guides find the same.
 #
-# **The repair.** Guide and value must *meet inside tanh*: the score of value j for guide i is w tanh(W_D d_j + W_a a_i +
-# b). One function computes both lines, d̄ and then ā with d̄ as the guide. By hand: a vector has one number, and A = 2
-# numbers meet inside tanh: W_D = (1, 2), W_a = (1, -1) with the bias (ln 2, 0), w = (5, -5). The third is padding:
+# **The repair.** Guide and value must *meet inside tanh*: the score of value j for guide i is w tanh(W_D d_j + W_a a_i
+# + b). One function computes both lines, d̄ and then ā with d̄ as the guide. By hand: a vector has one number, and A =
+# 2 numbers meet inside tanh: W_D = (1, 2), W_a = (1, -1) with the bias (ln 2, 0), w = (5, -5). The third is padding:
 #
 #     values  d = 0, ln 2, 9      guides  a = -ln 2, ln 1.5, -ln 2
 #     score_ij = 5 tanh(d_j + a_i + ln 2) - 5 tanh(2 d_j - a_i)
@@ -142,10 +143,11 @@ guided_attention = check(guided_attention, d, a, real, W_D, W_a, w, gives=(
 # $$\hat d_i = \tanh(W d^*_i + b), \qquad \hat a_i = \tanh(W a^*_i + b)$$
 # $$g_i = \sigma(W_g (\hat d_i \oplus \hat a_i)), \qquad v_i = g_i \hat a_i + (1 - g_i)\, \hat d_i \tag{6}$$
 #
-# The library computes d* and a*, the third line of (5). There is one gate for each token. By hand, two numbers: the W of a* = (ln 2, 5) takes the first number twice, with the
-# bias (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8). The W of d* = (5, ln 3) takes the second number once and
-# twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g = (1.25 ln 3, 0, 1, -¾), the first two numbers for d̂, the
-# gate is σ(ln 3 + 0.6 - 0.6) = ¾, and v = ¾ (0.6, 0.8) + ¼ (0.8, 0.976) = (0.65, 0.844).
+# The library computes d* and a*, the third line of (5). There is one gate for each token. By hand, two numbers: the W
+# of a* = (ln 2, 5) takes the first number twice, with the bias (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8).
+# The W of d* = (5, ln 3) takes the second number once and twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g =
+# (1.25 ln 3, 0, 1, -¾), the first two numbers for d̂, the gate is σ(ln 3 + 0.6 - 0.6) = ¾, and v = ¾ (0.6, 0.8) + ¼
+# (0.8, 0.976) = (0.65, 0.844).
 
 # %%
 def gated_fusion(sem, other, W_sem, W_other, W_g):
@@ -163,11 +165,11 @@ gated_fusion = check(gated_fusion, a_star, d_star, W_sem, W_other, W_g, gives=([
 #
 # $$f_i = \sigma(W_f (a_i \oplus (W_v v_i + b))), \qquad l_i = f_i \tanh(W_l v_i + b) \tag{7}$$
 #
-# "the filtration gate will incorporate the fusion features and the original features. Otherwise, the fusion
-# information will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer. On the
-# page l_i alone goes on. By hand, a = (2, 1) and v = (ln 2, ln 3): W_v v is (ln 3, 0), the second number alone.
-# W_f = (1, -2, 1, 3) of (2, 1, ln 3, 0) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l =
-# (2.45, 1.6), and (0.45, 0.6) on the page.
+# "the filtration gate will incorporate the fusion features and the original features. Otherwise, the fusion information
+# will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer. On the page l_i
+# alone goes on. By hand, a = (2, 1) and v = (ln 2, ln 3): W_v v is (ln 3, 0), the second number alone. W_f = (1, -2, 1,
+# 3) of (2, 1, ln 3, 0) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l = (2.45, 1.6), and
+# (0.45, 0.6) on the page.
 
 # %%
 def filtration_gate(sem, v, W_v, W_l, W_f):
@@ -182,9 +184,10 @@ filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.
 # %% [markdown]
 # ## A trained model
 #
-# The library's DABERT, whose equations compute what yours do, stands in the first of two layers. Its 800 pairs are those of
-# toy that differ in a number: "Anna bought 12 chairs on Monday." and "On Monday, Anna bought forty-three chairs." Chance is
-# 50. The model and plain BERT start from random weights, and train until 97 % of their own pairs are right.
+# The library's DABERT, whose equations compute what yours do, stands in the first of two layers. Its 800 pairs are
+# lesson 1's: "The doctor praised Anna in April." and "The physician praised Anna in April." mean the same, with "the
+# lawyer" they do not. Chance is 50. The model and plain BERT start from random weights, and train until 95 % of their
+# own pairs are right.
 #
 # **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many of
 # 100 answers change: about 0, 25 or 50?
@@ -194,13 +197,13 @@ guess = ...
 guessed("plain attention", guess)
 
 # %%
-run, found = train_on("numbers", "dabert", set="ATTENTION_SIZE=16")
+run, found = train_on("synonyms", "dabert", learned=0.95, set="ATTENTION_SIZE=16")
 reveal("plain attention", guess, 100 * found["changes"]["no method"]["answers"])
-_ = train_on("numbers", "bert")
+_ = train_on("synonyms", "bert", learned=0.95)
 
 # %% [markdown]
-# **Does difference attention help?** One run with one seed cannot say it. Look at both accuracies above: plain BERT learns
-# these pairs as well. With a pre-trained encoder and five seeds the library's DABERT is 0.2 points above plain BERT over
-# four test sets; the 95 % interval, from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7)
-# can be proved in an equation. They need not show in an accuracy: the layer's input is still added to its result, and the
-# other layers are plain BERT's.
+# **Does difference attention help?** Look at both accuracies: one run with one seed cannot say it. With a pre-trained
+# encoder and five seeds the library's DABERT is 0.2 points above plain BERT over four test sets; the 95 % interval,
+# from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation.
+# They need not show in an accuracy: the layer's input is still added to its result, and the other layers are plain
+# BERT's.

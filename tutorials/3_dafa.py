@@ -9,10 +9,10 @@
 # > dependency" (Song et al., DAFA, § 1)
 #
 # A **dependency tree** gives each word a **head**, the word on which it depends, and a **relation** to this head. In
-# "Apple exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is the
-# obj, object. The head of "exceeded" is ROOT, which is no word. A **child** of a word has this word as its head. Eqs.
-# (1) to (5) make a matrix of two trees: a row for each word of one, a column for each word of the other. In Eq. (6)
-# this matrix **calibrates** attention: it makes some weights larger and others smaller. Eqs. (7) to (9) are the fusion.
+# "Apple exceeded company" the head of "Apple" is "exceeded", and the relation is nsubj, subject; "company" is the obj,
+# object. The head of "exceeded" is ROOT, which is no word. A **child** of a word has this word as its head. Eqs. (1) to
+# (5) make a matrix of two trees: a row for each word of one, a column for each word of the other. In Eq. (6) this
+# matrix **calibrates** attention: it makes some weights larger and others smaller. Eqs. (7) to (9) are the fusion.
 #
 # | sign | meaning |
 # |---|---|
@@ -75,8 +75,8 @@ tree_similarity = check(tree_similarity, a, b, gives=[[1, 2, 0, 2], [0, 0, 4, 0]
 
 # %% [markdown]
 # Look at the two kinds of 2. Two different words that are both subjects have 2. One word that is the subject in a and
-# the object in b has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart; with θ = 3
-# the role wins. And half of the 4 is there for any two roots, in sentences that have nothing in common.
+# the object in b has 2 as well. With θ = 2, the paper's value, Eq. (1) cannot tell the two cases apart; with θ = 3 the
+# role wins. And half of the 4 is there for any two roots, in sentences that have nothing in common.
 #
 # ## Subtrees: Eq. (4)
 #
@@ -84,13 +84,15 @@ tree_similarity = check(tree_similarity, a, b, gives=[[1, 2, 0, 2], [0, 0, 4, 0]
 #   \text{ of } j, \text{ if } t_i = t_j \text{ and } r_i = r_j\} \tag{4}$$
 #
 # is on the page, and the braces mean a sum. It has α for each pair of children, whether they match or not. But the text
-# says "a fixed score to the child nodes of matching trigram pair". So we take, with α = 1 and ν = ½ (the paper gives none),
+# says "a fixed score to the child nodes of matching trigram pair". So we take, with α = 1 and ν = ½ (the paper gives
+# none),
 #
 # $$S(i, j) = \alpha + \nu \sum_{x, y} S(x, y) \text{ if } t_i = t_j \text{ and } r_i = r_j, \text{ else } 0$$
 #
-# By hand: in a and b "exceeded" matches, and its children do not (Apple is nsubj in a, and obj in b): S is 1 there and 0
-# elsewhere. And a deeper pair, in which "young" is amod of Apple: c = young Apple exceeded company, d = now young Apple
-# exceeded. A leaf, a word without children, has 1: young has 1, Apple 1 + ½ · 1 = 1.5, and exceeded 1 + ½ · 1.5 = 1.75.
+# By hand: in a and b "exceeded" matches, and its children do not (Apple is nsubj in a, and obj in b): S is 1 there and
+# 0 elsewhere. And a deeper pair, in which "young" is amod of Apple: c = young Apple exceeded company, d = now young
+# Apple exceeded. A leaf, a word without children, has 1: young has 1, Apple 1 + ½ · 1 = 1.5, and exceeded 1 + ½ · 1.5 =
+# 1.75.
 #
 # **Yours to write.** S of the children must be complete before their heads use it, so begin with the deepest words of
 # a. A pair that does not match has S = 0, whatever its children have. Only words are returned, not ROOT.
@@ -111,8 +113,9 @@ assert subgraph_similarity(a, b).tolist() == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 0,
 #
 # $$M_F(i, j) = |M(i, j) + S(i, j)| \cdot tf_i \cdot tf_j \tag{5}$$
 #
-# tf is **tf-idf**: how often a word is in this sentence, times a number that is larger for words that are rare elsewhere.
-# The paper prints no formula. In our two sentences all words are equally rare: M_F = M + S, with 5 for "exceeded".
+# tf is **tf-idf**: how often a word is in this sentence, times a number that is larger for words that are rare
+# elsewhere. The paper prints no formula. In our two sentences all words are equally rare: M_F = M + S, with 5 for
+# "exceeded".
 
 # %%
 M_F = torch.tensor(1.0 * tree_similarity(a, b) + subgraph_similarity(a, b))[None]
@@ -121,10 +124,10 @@ assert M_F[0].tolist() == [[1, 2, 0, 2], [0, 0, 5, 0], [1, 2, 0, 2]]
 # %% [markdown]
 # ## From words to tokens
 #
-# M_F has n × m cells. Attention has L × L, one for each two tokens of the packed pair. § 2.2 says only: "We change
-# the dimension of M_F by adding 1, and ensure each element is in the corresponding position". We understand: M̃ = 1 +
-# M_F where a token of one sentence looks at a token of the other. Elsewhere M̃ = 1, which changes nothing. The
-# logarithm ln M̃ will be *added to scores*, so elsewhere it is 0.
+# M_F has n × m cells. Attention has L × L, one for each two tokens of the packed pair. § 2.2 says only: "We change the
+# dimension of M_F by adding 1, and ensure each element is in the corresponding position". We understand: M̃ = 1 + M_F
+# where a token of one sentence looks at a token of the other. Elsewhere M̃ = 1, which changes nothing. The logarithm ln
+# M̃ will be *added to scores*, so elsewhere it is 0.
 #
 #                 [CLS] a  a  [SEP] b  b  [SEP]
 #         [CLS]     ·   ·  ·    ·   ·  ·    ·        · elsewhere
@@ -132,11 +135,12 @@ assert M_F[0].tolist() == [[1, 2, 0, 2], [0, 0, 5, 0], [1, 2, 0, 2]]
 #         [SEP]     ·   ·  ·    ·   ·  ·    ·
 #         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
 #
-# By hand, without the logarithm: for Apple of a and company of b, M̃ = 1 + 2 = 3; for Apple and "exceeded" of a, M̃ = 1.
+# By hand, without the logarithm: for Apple of a and company of b, M̃ = 1 + 2 = 3; for Apple and "exceeded" of a, M̃ =
+# 1.
 #
-# Python loops over pairs or tokens would be slow. Index with whole tensors: `prior[batch, i, j]` has all cells at once if
-# batch is (B, 1, 1), i is (B, L, 1) and j is (B, 1, L). Every index must be in range, also where the result is not used:
-# `clamp` moves it there. Then `torch.where` takes the cells that are wanted.
+# Python loops over pairs or tokens would be slow. Index with whole tensors: `prior[batch, i, j]` has all cells at once
+# if batch is (B, 1, 1), i is (B, L, 1) and j is (B, 1, L). Every index must be in range, also where the result is not
+# used: `clamp` moves it there. Then `torch.where` takes the cells that are wanted.
 
 # %%
 def spread_prior(prior, word_index, segment, elsewhere):
@@ -159,8 +163,8 @@ assert M_tilde[1, 6] == M_tilde[6, 1] == 3 and M_tilde[1, 2] == 1
 # **A demand.** § 1 wants "strengthening the attention weight of same dependency and reducing the attention weight of
 # different dependency". Write in code what this asks of any function f(scores, M): scores (L, L) before the softmax, M
 # (L, L) the matrix, 1 where nothing agrees and more where dependencies agree; f returns weights (L, L). Your demand is
-# tried with eight forms, the paper's, ours, and nonsense, and must say of each what is so. Choose scores and matrices for
-# which you can say what f must do. Scores have both signs.
+# tried with eight forms, the paper's, ours, and nonsense, and must say of each what is so. Choose scores and matrices
+# for which you can say what f must do. Scores have both signs.
 
 # %%
 def demand_trees(f):
@@ -170,8 +174,8 @@ def demand_trees(f):
 demand_trees = check(demand_trees)
 
 # %% [markdown]
-# **The page** multiplies scores. One word has the score -1 and the entry 3, the other one 0 and 1: -1 times 3 is -3, and
-# the weight falls where dependencies agree, from 0.269 to 0.047.
+# **The page** multiplies scores. One word has the score -1 and the entry 3, the other one 0 and 1: -1 times 3 is -3,
+# and the weight falls where dependencies agree, from 0.269 to 0.047.
 #
 # **The repair.** We multiply *weights*, not scores:
 #
@@ -179,8 +183,8 @@ demand_trees = check(demand_trees)
 #
 # which is a softmax of q·k / √d_k + ln M̃. Use `attention_weights(scores, mask)` of lesson 1, for scores (B, H, L, L).
 # By hand, d_k = 4: a query has the products -2 and 0 with two keys, so the scores -1 and 0. With M̃ = 4 and 1 the first
-# weight is σ(-1 + ln 4) = 0.595. (σ(x) is 1 / (1 + e⁻ˣ).) A second query is the same and has M̃ = 2 and 1: σ(-1 + ln 2) =
-# 0.424. A third key is padding. A second head has the products 2 and 0: 0.916 and 0.845.
+# weight is σ(-1 + ln 4) = 0.595. (σ(x) is 1 / (1 + e⁻ˣ).) A second query is the same and has M̃ = 2 and 1: σ(-1 + ln 2)
+# = 0.424. A third key is padding. A second head has the products 2 and 0: 0.916 and 0.845.
 
 # %%
 def calibrated_attention(q, k, v, mask, ln_M):
@@ -198,23 +202,24 @@ calibrated_attention = check(calibrated_attention, q, keys, values, two, ln_M, g
 # %% [markdown]
 # ## The fusion: Eqs. (7), (8), (9)
 #
-# There are two signals, Sem of plain attention and Dep of calibrated attention. What mixes them are the functions of lesson
-# 2, in other letters: in (7) each s_i is a guide that attends over all of Dep, and what it finds is a guide over all of
-# Sem (`guided_attention`); (8) is `gated_fusion`, (9) `filtration_gate`, and s_i + l_i goes on. The library computes them.
+# There are two signals, Sem of plain attention and Dep of calibrated attention. What mixes them are the functions of
+# lesson 2, in other letters: in (7) each s_i is a guide that attends over all of Dep, and what it finds is a guide over
+# all of Sem (`guided_attention`); (8) is `gated_fusion`, (9) `filtration_gate`, and s_i + l_i goes on. The library
+# computes them.
 #
-# **The page** fails in (7) as DABERT's Eq. (5) does: *all tokens get the same vector*. And in (9) l_i takes the place of
-# s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine tenths of what attention hands
-# on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is plain BERT.
+# **The page** fails in (7) as DABERT's Eq. (5) does: *all tokens get the same vector*. And in (9) l_i takes the place
+# of s_i. The paper's Table 7 shows f of 0.15 and 0.11 where trees mislead. With f = 0.1 nine tenths of what attention
+# hands on are gone, and the rest is not the *semantic* signal. With s_i + l_i, f = 0 is plain BERT.
 #
 # ## A trained model
 #
-# The 800 pairs of toy that ask who did it to whom: "The tired nurse praised Anna in the park." and "In the park, the tired
-# nurse praised Anna." mean the same; "In the park, Anna praised the tired nurse." does not. Each pair has a twin with the
-# same words and the other label, so chance is 50. The library's DAFA, whose equations compute what yours do, trains until
-# 95 % of its pairs are right; then plain BERT has as many epochs.
+# The 800 pairs of toy that ask who did it to whom: "The tired nurse praised Anna in the park." and "In the park, the
+# tired nurse praised Anna." mean the same; "In the park, Anna praised the tired nurse." does not. Each pair has a twin
+# with the same words and the other label, so chance is 50. The library's DAFA, whose equations compute what yours do,
+# trains until 95 % of its pairs are right; then plain BERT has as many epochs.
 #
-# **Guess**: the trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of the pair's
-# words and trees. How many of 100 pairs of dev are right: about 50, 75 or 90?
+# **Guess**: the trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of the
+# pair's words and trees. How many of 100 pairs of dev are right: about 50, 75 or 90?
 
 # %%
 guess = ...
@@ -226,8 +231,9 @@ reveal("no matrix", guess, 100 * found["changes"]["no prior"]["score"])
 _ = train_on("roles", "bert", learned=0.95, epochs=found["epochs"])
 
 # %% [markdown]
-# Without its matrix the model falls near to chance. So *this trained model* relies on the matrix. Does it rely on trees? The
-# matrix holds more: Eq. (1) also asks whether the words themselves are equal. And would it be as good if it had learned
-# without the matrix? Leaving a part out *after* training cannot say either: lesson 7 asks with other trainings. Plain BERT
-# after as many epochs is one run with one seed, which says little. And a defect that you can prove in Eq. (6) need not show
-# in an accuracy: queries and keys are learned, so training can turn the sign of a score that the printed form weakens.
+# Without its matrix the model falls near to chance. So *this trained model* relies on the matrix. Does it rely on
+# trees? The matrix holds more: Eq. (1) also asks whether the words themselves are equal. And would it be as good if it
+# had learned without the matrix? Leaving a part out *after* training cannot say either: lesson 7 asks with other
+# trainings. Plain BERT after as many epochs is one run with one seed, which says little. And a defect that you can
+# prove in Eq. (6) need not show in an accuracy: queries and keys are learned, so training can turn the sign of a score
+# that the printed form weakens.

@@ -34,8 +34,8 @@ begin(4)
 #
 # $$I(k_{ij}) = 1 \text{ if } k_{ij} \text{ indicates any relevant relation, else } 0 \tag{2}$$
 #
-# The page names four relations: "synonyms", "antonyms", "hypernyms" and "hyponyms". None of them holds between wheat and
-# corn, its own example. We add co-hyponyms as a fifth. The library finds the relations; `k.any(-1)` is I.
+# The page names four relations: "synonyms", "antonyms", "hypernyms" and "hyponyms". None of them holds between wheat
+# and corn, its own example. We add co-hyponyms as a fifth. The library finds the relations; `k.any(-1)` is I.
 
 # %%
 a, b = ["wheat", "grew"], ["corn", "rotted"]
@@ -56,8 +56,8 @@ assert k.any(-1).tolist() == [[[True, False], [False, False]]] and not k[..., :4
 #
 #     wheat, corn:  2 / 2 + 1 = 2       wheat, rotted:  0       grew, corn:  2 / 2 = 1       grew, rotted:  -2 / 2 = -1
 #
-# G is a matrix over tokens, from lesson 3's `spread_prior`. It is -∞ for two tokens of one sentence, so that they
-# take no part.
+# G is a matrix over tokens, from lesson 3's `spread_prior`. It is -∞ for two tokens of one sentence, so that they take
+# no part.
 
 # %%
 hidden = torch.tensor([[[2.0, 0, 0, 0], [2, 2, 0, 0], [1, 0, 0, 0], [0, -1, 0, 0]]])
@@ -78,8 +78,8 @@ assert s[0, :2, 2:].tolist() == [[2, 0], [1, -1]]
 # Each word of a attends over b, and each word of b over a. The pair is one sequence and s is symmetric, so *one softmax
 # over rows* does both: row i of a is ω^A_i, and row j of b is ω^B of column j. By hand, the row of "wheat" is (2, 0),
 # with weights 0.881 and 0.119. The row of "grew" is (1, -1): the same. The columns: "corn" is (2, 1), 0.731 and 0.269;
-# "rotted" is (0, -1), the same. So K_prior is (0.881 + 0.731) / 2 = 0.806 for wheat and corn, 0.425 for wheat and rotted,
-# 0.575 for grew and corn, 0.194 for grew and rotted; the logarithms are -0.216, -0.855, -0.554, -1.640.
+# "rotted" is (0, -1), the same. So K_prior is (0.881 + 0.731) / 2 = 0.806 for wheat and corn, 0.425 for wheat and
+# rotted, 0.575 for grew and corn, 0.194 for grew and rotted; the logarithms are -0.216, -0.855, -0.554, -1.640.
 #
 # **Yours to write**, in logarithms, because very small weights would become 0: use `log_softmax` and `torch.logaddexp`.
 # A row without a partner, such as that of [CLS], has only -inf and would become nan, so fill in the lowest finite
@@ -106,8 +106,8 @@ assert_close(context[0, 0], torch.tensor([0.8808, -0.1192, 0, 0]), atol=1e-4, rt
 #
 # **A demand.** § 3.2 says of a relation that it "boosts the attention score for word pairs possessing a known semantic
 # relationship, promoting their alignment". Write in code what this asks of any function f(scores, K, cross): scores (L,
-# L) of the whole packed pair; K (L, L), K_prior between the sentences; cross, bool (L, L), True between the sentences. f
-# returns weights (L, L), and a token still looks at its own sentence, too. Your demand is tried with nine forms, the
+# L) of the whole packed pair; K (L, L), K_prior between the sentences; cross, bool (L, L), True between the sentences.
+# f returns weights (L, L), and a token still looks at its own sentence, too. Your demand is tried with nine forms, the
 # paper's, ours, and nonsense, and must say of each what is so. Our pair is a good example, with the tokens wheat, grew,
 # corn, rotted: wheat and corn are related, whatever their score is.
 
@@ -119,11 +119,11 @@ def demand_relations(f):
 demand_relations = check(demand_relations)
 
 # %% [markdown]
-# **The page** fails twice. If a score is *negative*, a larger entry makes its weight smaller, as in lesson 3. And rows of
-# ω^A sum to 1, so the entries of K_prior have the mean **(1/n + 1/m)/2**, far below 1: *every* score between the
-# sentences is moved towards 0. **The repair**: we multiply weights, as in lesson 3, and by K̃. This is K_prior divided by
-# its mean over the cells between the sentences. By hand: the mean is ½, so K̃ is 1.612 for wheat and corn, 0.850 for wheat
-# and rotted, 1.150 and 0.388 for grew; the logarithms are 0.477, -0.162, 0.140, -0.946.
+# **The page** fails twice. If a score is *negative*, a larger entry makes its weight smaller, as in lesson 3. And rows
+# of ω^A sum to 1, so the entries of K_prior have the mean **(1/n + 1/m)/2**, far below 1: *every* score between the
+# sentences is moved towards 0. **The repair**: we multiply weights, as in lesson 3, and by K̃. This is K_prior divided
+# by its mean over the cells between the sentences. By hand: the mean is ½, so K̃ is 1.612 for wheat and corn, 0.850 for
+# wheat and rotted, 1.150 and 0.388 for grew; the logarithms are 0.477, -0.162, 0.140, -0.946.
 #
 # **Yours to write**, again in logarithms, for lesson 3's `calibrated_attention`. In a pair without any cell between the
 # sentences there is nothing to divide by: `clamp` the count and the mean, or gradients become nan.
@@ -142,13 +142,13 @@ assert_close(K_tilde, torch.tensor([[1.6119, 0.8503], [1.1497, 0.3881]]), atol=1
 # ## The fusion: Eqs. (6), (7), (8)
 #
 # These are `guided_attention`, `gated_fusion` and `filtration_gate` of lesson 2 in other letters: O_sem and O_knw for A
-# and D, u for v, y for l. But both gates have a bias, and (8) has no W_v. As printed, (6) has the defect of lesson 2: the
-# guide cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's
-# semantic understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no*
-# semantic signal; o^sem + y has all of it.
+# and D, u for v, y for l. But both gates have a bias, and (8) has no W_v. As printed, (6) has the defect of lesson 2:
+# the guide cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's semantic
+# understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no* semantic
+# signal; o^sem + y has all of it.
 #
-# **What training shows.** A lexicon can carry the answers, and need not: when this lesson trained (commit 1bef825), 0 to 50 %
-# of a model's answers changed without it, by the seed, because training also learns which words go together. Eq. (2) says *that* a
-# relation holds, not which one: an antonym counts as a synonym does. And with pre-trained weights, WordNet and five seeds,
-# *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the gain there does not come from the
-# lexicon.
+# **What training shows.** A lexicon can carry the answers, and need not: when this lesson trained (commit 1bef825), 0
+# to 50 % of a model's answers changed without it, by the seed, because training also learns which words go together.
+# Eq. (2) says *that* a relation holds, not which one: an antonym counts as a synonym does. And with pre-trained
+# weights, WordNet and five seeds, *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the
+# gain there does not come from the lexicon.

@@ -38,8 +38,8 @@ two = torch.tensor([[True, True, False]])
 # $$\alpha = \omega^\top \tanh(W A + b), \qquad h = \sum_i \mathrm{softmax}_i(\alpha)\, h_i, \qquad
 #   A = [h_1, \ldots, h_l] \tag{3}$$
 #
-# The library computes these. Layer l reads, word by word, the state h of the layer below and, by Eq. (2), its input x, too.
-# So h_i is [h; x] of the top layer, and 0 at padding. The sum in (3) is a sentence as one vector.
+# The library computes these. Layer l reads, word by word, the state h of the layer below and, by Eq. (2), its input x,
+# too. So h_i is [h; x] of the top layer, and 0 at padding. The sum in (3) is a sentence as one vector.
 #
 # ## Choosing one word: Eqs. (5) and (6)
 #
@@ -72,9 +72,9 @@ assert choose(states, keys, two, 0 * clue, w_d, 200.0)[1].tolist() == [[1, 0, 0]
 
 # %% [markdown]
 # **"An arbitrarily big value"** is β in the paper. Eq. (5) takes the largest score, by an operation that "has no
-# derivative" (§ IV-C), and Eq. (6) should mend that. But with β = 10⁸ the softmax *is* an arg-max in float32: its weights
-# p are exactly 1 and 0, so its slope β p (1 - p) is 0, and the choice never learns. Two words with the scores 0.78 and
-# 0.80, and the gradient of the choice for the larger score:
+# derivative" (§ IV-C), and Eq. (6) should mend that. But with β = 10⁸ the softmax *is* an arg-max in float32: its
+# weights p are exactly 1 and 0, so its slope β p (1 - p) is 0, and the choice never learns. Two words with the scores
+# 0.78 and 0.80, and the gradient of the choice for the larger score:
 
 # %%
 for beta in (1, 10, 50, 200, 1000, 100_000_000):                        # ours is 200
@@ -91,8 +91,8 @@ assert weight == 1 and slope == 0                                   # an arg-max
 #   v = \bar h_T \tag{4}$$
 #
 # F is `choose`. What it chooses changes the state of the GRU, so the clue changes, and perhaps the next choice. By
-# hand, two words, each with a value and two numbers by which it is chosen, and padding. A state h and h^b = 0.3 make the
-# clue (-x, x) with x = 2h - 0.3. The GRU has all weights 0 but one, so that the new h is ½ tanh(value) + ½ h:
+# hand, two words, each with a value and two numbers by which it is chosen, and padding. A state h and h^b = 0.3 make
+# the clue (-x, x) with x = 2h - 0.3. The GRU has all weights 0 but one, so that the new h is ½ tanh(value) + ½ h:
 #
 #     couple  value 5,  (0, -9)     score tanh(-x) + tanh(-9 + x) ≈ tanh(-x) - 1       the larger one where h < 0.15
 #     street  value -5, (-9, 0)     score tanh(-9 - x) + tanh(x)  ≈ tanh(x) - 1        the larger one where h > 0.15
@@ -128,8 +128,9 @@ reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]])
 # apart. If P alone has a loss, the first steps drive p^h and p^v to 0 and 1, the same for every pair, and what stands
 # before them hardly learns. So the library adds a loss for each judgement.
 #
-# **What training shows.** The paper's first example (Table VIII) is "walked hand in hand": DRr-Net reads walk, walk, couple,
-# couple, street, street. When this lesson trained (commit 1bef825), models read one or two words of a sentence six times,
-# and not always the words that decide. This is no contradiction: the state of a GRU at "street" has read all words before
-# it, so a weight on a *place* is no weight on a *word*. Without exact match the trained models fell to chance, and without
-# re-reading hardly an answer changed. So what is read does not explain an answer; leaving a part out does.
+# **What training shows.** The paper's first example (Table VIII) is "walked hand in hand": DRr-Net reads walk, walk,
+# couple, couple, street, street. When this lesson trained (commit 1bef825), models read one or two words of a sentence
+# six times, and not always the words that decide. This is no contradiction: the state of a GRU at "street" has read all
+# words before it, so a weight on a *place* is no weight on a *word*. Without exact match the trained models fell to
+# chance, and without re-reading hardly an answer changed. So what is read does not explain an answer; leaving a part
+# out does.

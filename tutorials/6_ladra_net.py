@@ -41,8 +41,8 @@ begin(6)
 #
 # "k denotes the kernel size", 2 or 3, says the page. But two layers of kernel 2 do not see 2k + 1 = 5 tokens. Two
 # layers of kernel K see 2k + 1 tokens with k = K - 1, if the padding that is left over goes *right in the first layer
-# and left in the second*. By hand, kernel 2, padding and the tokens 1, -4, 3. The first layer has the weights 1 and 2 and
-# the bias 1, the second 1 and 3:
+# and left in the second*. By hand, kernel 2, padding and the tokens 1, -4, 3. The first layer has the weights 1 and 2
+# and the bias 1, the second 1 and 3:
 #
 #     first layer     1 - 8 + 1 → 0     -4 + 6 + 1 = 3     3 + 0 + 1 = 4        each with its right neighbour, then ReLU
 #     second layer    0 + 3 · 0 = 0      0 + 3 · 3 = 9     3 + 3 · 4 = 15       each with its left neighbour
@@ -100,10 +100,10 @@ phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9
 # **The page.** m̄ is c times a *score* m, which may be negative, and of any size. Each step multiplies c by 1 - m/φ,
 # whether the token is read or not. For m = -1 and φ = 2 this is 1.5: c grows. For m = 3 φ it is -2, and c is 1, -2, 4,
 # -8. But the text updates c "based on the calculated attention weights". So we subtract the *weight*, which lies between
-# 0 and 1: c_t = c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is 1
-# again in the whole row, padding too. By hand: the first of three tokens has the weight 0.8 and φ = 2; the second has 0.05
-# left, the weight 0.2 and φ = 4: c is 0.6, 0 and 1, for one token is spent, not all. In a second pair two tokens have ½
-# left, the weight 1 and φ = 2, and the third is padding: all is spent, and c is 1, 1, 1.
+# 0 and 1: c_t = c_(t-1) - weight / φ. A token is **spent** when c ≤ 10⁻⁶. When all real tokens of a row are spent, c is
+# 1 again in the whole row, padding too. By hand: the first of three tokens has the weight 0.8 and φ = 2; the second has
+# 0.05 left, the weight 0.2 and φ = 4: c is 0.6, 0 and 1, for one token is spent, not all. In a second pair two tokens
+# have ½ left, the weight 1 and φ = 2, and the third is padding: all is spent, and c is 1, 1, 1.
 
 # %%
 def coverage(left, weights, phi, mask):
@@ -123,9 +123,9 @@ coverage = check(coverage, left, weights, phi, mask, gives=[[0.6, 0, 1], [1, 1, 
 # The bracket is lesson 5's clue with one more term: what the readers before this one have chosen. And c changes the
 # choice. On the page it multiplies the score; but less than one times a negative score is a *higher* score. So we
 # multiply the weight: weight ∝ c exp(β m̄), which is a softmax of β m̄ + ln c. Where c ≤ 10⁻⁶, the weight is exactly 0.
-# `clamp` c before the logarithm. By hand, β = 2 and two words: β m̄ of the second is larger by ln 2, but its c is ½, and
-# that of the first is 1: the weights are ½ and ½. A third word has a much higher score and c = 10⁻⁶, so it is spent; the
-# fourth is padding. The words are 1, 2, 4, so 1.5 is chosen.
+# `clamp` c before the logarithm. By hand, β = 2 and two words: β m̄ of the second is larger by ln 2, but its c is ½,
+# and that of the first is 1: the weights are ½ and ½. A third word has a much higher score and c = 10⁻⁶, so it is
+# spent; the fourth is padding. The words are 1, 2, 4, so 1.5 is chosen.
 
 # %%
 def choose_left(states, keys, mask, clue, w_d, beta, left):
@@ -146,7 +146,7 @@ choose_left = check(choose_left, states, keys, last_three.flip(1), torch.tensor(
 #
 # v is the mean of h_ab, which needs no re-reading, and of the T states. And h̄_0 = h_ab.
 #
-# **What training shows.** Five of the six parts of v are states of re-reading (T = 5). But each of them begins with h_ab.
-# When this lesson trained (commit 1bef825), h_ab alone gave most answers: with seeds 0 to 4 between 0 and 27 % of them
-# changed without re-reading. A good accuracy does not show that the readings are of use. Nor does what is read
+# **What training shows.** Five of the six parts of v are states of re-reading (T = 5). But each of them begins with
+# h_ab. When this lesson trained (commit 1bef825), h_ab alone gave most answers: with seeds 0 to 4 between 0 and 27 % of
+# them changed without re-reading. A good accuracy does not show that the readings are of use. Nor does what is read
 # explain an answer: a token's vector has read all others (lesson 1), so any token may carry the answer.

@@ -1,12 +1,12 @@
 # %% [markdown]
 # # 7. What helps? A gain, its parts, and a control
 #
-# **The question.** DAFA's layer learns the pairs of lesson 3 better than plain BERT. DAFA has trees, equal words, tf-idf, a
-# second attention, two gates. *Which part carries the gain?* And could something else do the same?
+# **The question.** DAFA's layer learns the pairs of lesson 3 better than plain BERT. DAFA has trees, equal words,
+# tf-idf, a second attention, two gates. *Which part carries the gain?* And could something else do the same?
 #
-# In this lesson nothing is new in the equations. An **ablation** is the method without one of its parts, as in the papers'
-# tables. You add what such a table often lacks: the simplest thing that could do the same, and a **control**, which differs
-# from the method in the one thing that a claim names, and in nothing else.
+# In this lesson nothing is new in the equations. An **ablation** is the method without one of its parts, as in the
+# papers' tables. You add what such a table often lacks: the simplest thing that could do the same, and a **control**,
+# which differs from the method in the one thing that a claim names, and in nothing else.
 #
 # | sign | meaning |
 # |---|---|
@@ -26,9 +26,9 @@ begin(7)
 # ## First a guess
 #
 # The pairs are lesson 3's. "The tired nurse praised Anna in the park." and "In the park, the tired nurse praised Anna."
-# mean the same; "In the park, Anna praised the tired nurse." does not. DAFA's matrix M compares heads and relations, which
-# are the trees, and the words themselves. **Guess**: which part alone, in DAFA's own form, carries its gain on these pairs,
-# "trees", "equal words", "each of them" or "neither"? Your own table will judge the guess.
+# mean the same; "In the park, Anna praised the tired nurse." does not. DAFA's matrix M compares heads and relations,
+# which are the trees, and the words themselves. **Guess**: which part alone, in DAFA's own form, carries its gain on
+# these pairs, "trees", "equal words", "each of them" or "neither"? Your own table will judge the guess.
 
 # %%
 guess = ...
@@ -37,8 +37,8 @@ guessed("which part", guess)
 # %% [markdown]
 # ## Equal words
 #
-# The simplest matrix over the words of a pair: 1 where a word of a is a word of b, else 0. Capital letters do not count.
-# By hand, a = (The, nurse, praised, the, poet) and b = (the, poet, slept):
+# The simplest matrix over the words of a pair: 1 where a word of a is a word of b, else 0. Capital letters do not
+# count. By hand, a = (The, nurse, praised, the, poet) and b = (the, poet, slept):
 #
 #                the  poet  slept
 #     The         1    0     0
@@ -64,9 +64,9 @@ equal_words = check(equal_words, a, b, gives=[[1, 0, 0], [0, 0, 0], [0, 0, 0], [
 # $$s_{ij} = 8 \text{ if the words of tokens } i, j \text{ are equal, else } 0, \qquad
 #   K = \tfrac{1}{2} (\mathrm{softmax}_j(s) + \mathrm{softmax}_i(s)), \qquad \tilde M = K / \text{the mean of } K$$
 #
-# Scores exist between the words of different sentences alone; there M̃ has the mean 1. Elsewhere it is 1. In half of the
-# heads of a layer each weight of attention is multiplied by M̃, and made to sum to 1 again: ln M̃ is added to the scores.
-# There is no weight to be learned. The library has it as `--model aligned`, in all layers.
+# Scores exist between the words of different sentences alone; there M̃ has the mean 1. Elsewhere it is 1. In half of
+# the heads of a layer each weight of attention is multiplied by M̃, and made to sum to 1 again: ln M̃ is added to the
+# scores. There is no weight to be learned. The library has it as `--model aligned`, in all layers.
 #
 # By hand, with ln 3 in the place of 8: a is "Anna slept", b is "Anna". [CLS] Anna slept [SEP] Anna [SEP]:
 #
@@ -77,8 +77,8 @@ equal_words = check(equal_words, a, b, gives=[[1, 0, 0], [0, 0, 0], [0, 0, 0], [
 #
 # The scores come from lesson 3's `spread_prior`, with -∞ elsewhere. **Yours to write**: the factor. As in lesson 4, a
 # row without a partner would become nan, so fill in a low finite number before the softmax, and 0 after it. The scores
-# are symmetric: one softmax and its transpose are enough. The mean is taken over the cells between the sentences of each
-# pair; where there is none, nothing may be divided by 0.
+# are symmetric: one softmax and its transpose are enough. The mean is taken over the cells between the sentences of
+# each pair; where there is none, nothing may be divided by 0.
 
 # %%
 def mean_attention_factor(scores):
@@ -96,15 +96,15 @@ assert_close(ln_M[[1, 2, 4, 4, 1], [4, 4, 1, 2, 2]].exp(), torch.tensor([7 / 6, 
 # %% [markdown]
 # ## Which part?
 #
-# Five rows, three seeds each, at most thirty epochs, until 95 % of the training pairs are right. Two rows are **DAFA's own
-# form** with a part of its matrix, and all else as it is, gates too: `TreesAlone` compares heads and relations, and does
-# not say which words are equal (what two equal words add in Eq. (1) is subtracted again; Eqs. (4), (5) are left out);
-# `EqualWordsAlone` has your matrix, with 4 where words are equal, as Eq. (1) gives to two equal roots. The last row is
-# **another form**: `MyAligned`, by your factor, without a gate or a new weight.
+# Five rows, three seeds each, at most thirty epochs, until 95 % of the training pairs are right. Two rows are **DAFA's
+# own form** with a part of its matrix, and all else as it is, gates too: `TreesAlone` compares heads and relations, and
+# does not say which words are equal (what two equal words add in Eq. (1) is subtracted again; Eqs. (4), (5) are left
+# out); `EqualWordsAlone` has your matrix, with 4 where words are equal, as Eq. (1) gives to two equal roots. The last
+# row is **another form**: `MyAligned`, by your factor, without a gate or a new weight.
 #
-# Say before you look *when a part carries the gain*, that is, the mean of DAFA less the mean of plain BERT. We say: a part
-# carries it if this part alone has at least half of it **with each of the three seeds**, and does not if it has less than
-# half with each. Else three seeds do not say. The rows take some minutes of one core.
+# Say before you look *when a part carries the gain*, that is, the mean of DAFA less the mean of plain BERT. We say: a
+# part carries it if this part alone has at least half of it **with each of the three seeds**, and does not if it has
+# less than half with each. Else three seeds do not say. The rows take some minutes of one core.
 
 # %%
 class HeadsAndRelations(Prior):
@@ -144,16 +144,16 @@ rows = {"plain BERT": train_seeds("roles", "bert"), "DAFA": train_seeds("roles",
 verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"], guess)
 
 # %% [markdown]
-# **What your table shows** stands above. It is about these pairs, these seeds and this form. At commit 0ccee88 our computer
-# had, with seeds 0, 1 and 2: plain BERT 63.3, 54.2, 55.8; DAFA 95.0, 87.5, 84.2; trees 78.3, 59.2, 90.0; equal words 70.0,
-# 55.8, 83.3; MyAligned 86.7, 90.0, 94.2. Three seeds did not say. With seed 0 alone we would have written "trees", with
-# seed 1 "neither", with seed 2 "each of them".
+# **What your table shows** stands above. It is about these pairs, these seeds and this form. At commit 0ccee88 our
+# computer had, with seeds 0, 1 and 2: plain BERT 63.3, 54.2, 55.8; DAFA 95.0, 87.5, 84.2; trees 78.3, 59.2, 90.0; equal
+# words 70.0, 55.8, 83.3; MyAligned 86.7, 90.0, 94.2. Three seeds did not say. With seed 0 alone we would have written
+# "trees", with seed 1 "neither", with seed 2 "each of them".
 #
-# **Why the control matters.** Until then this lesson had no row "equal words". It had MyAligned, which has nothing but equal
-# words and is as good as all of DAFA, and TreesAlone, which is worse. We wrote: "equal words carry DAFA's gain". But MyAligned is
-# *another form*: its factor, its heads, its gates and its new weights are others, too. A control differs in the one thing
-# that a claim names. What is true: something with equal words and no tree can do what DAFA does here. That is enough to
-# doubt that trees are needed. It does not say which part of DAFA does the work.
+# **Why the control matters.** Until then this lesson had no row "equal words". It had MyAligned, which has nothing but
+# equal words and is as good as all of DAFA, and TreesAlone, which is worse. We wrote: "equal words carry DAFA's gain".
+# But MyAligned is *another form*: its factor, its heads, its gates and its new weights are others, too. A control
+# differs in the one thing that a claim names. What is true: something with equal words and no tree can do what DAFA
+# does here. That is enough to doubt that trees are needed. It does not say which part of DAFA does the work.
 #
 # **What it does not show** is what happens elsewhere. PAWS has real sentences, whose pairs share their words. The next
 # table has the accuracy on its test pairs, mean and deviation over ten seeds, with an encoder of six layers
@@ -166,7 +166,8 @@ verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"], guess)
 # | DAFA's trees in the form of Aligned | 75.9 (1.5) |
 # | the same with another pair's trees | 64.9 (1.2) |
 #
-# Equal words help there as well, and trees in the same form less. Other pairs' trees do harm. Is Aligned a gain there, or a
-# repair of an encoder that was tuned on single sentences? After this encoder had read copies of texts, with masked words
-# and no labels, plain BERT had 81.7 (1.0) and Aligned 84.6 (0.6), six seeds: most of the gain is a repair, and some is
-# left. What is true of a small world need not be true elsewhere. `docs/results.md` has what was tried, and what was not.
+# Equal words help there as well, and trees in the same form less. Other pairs' trees do harm. Is Aligned a gain there,
+# or a repair of an encoder that was tuned on single sentences? After this encoder had read copies of texts, with masked
+# words and no labels, plain BERT had 81.7 (1.0) and Aligned 84.6 (0.6), six seeds: most of the gain is a repair, and
+# some is left. What is true of a small world need not be true elsewhere. `docs/results.md` has what was tried, and what
+# was not.

@@ -9,7 +9,7 @@ GUESSES = {
         scores change by the same number, so padding gets weights by its own scores."""),
     "plain attention": ([0, 25, 50], """
         The layer's input is added to what the method returns, and the layer after it is plain BERT.
-        They do the work without it."""),
+        They have learned the words by themselves."""),
     "no matrix": ([50, 75, 90], """
         Pairs of both labels have the same words. Who does it to whom differs, and the model reads
         this with the help of the matrix. Without it the model is plain attention that has learned
