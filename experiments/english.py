@@ -19,7 +19,7 @@ import itertools
 import random
 import re
 import sys
-from collections import Counter, defaultdict, namedtuple
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from support.datasets import load_task
 from support.files import check_free, read_json, read_lines, write_json, write_text, write_whole
 from support.lexicon import load_wordnet
 from support.options import Arguments, run_command
-from support.pairs import Pair, Task, score_logits
+from support.pairs import Pair, Task
 from support.parses import parse_texts
 from support.summary import metrics_table
 from support.tables import pair_rows, read_table, table_text
@@ -133,7 +133,8 @@ def one_word_apart(texts, wordnet, least):
     for (before, after), found in places.items():
         for (word, a), (other, b) in itertools.combinations(found, 2):
             (meanings, opposites), (others, _) = senses(word), senses(other)
-            alike = word == other or any({word, other} <= words for words in ALIKE)
+            alike = MERGED.get(word, word) == MERGED.get(other, other) or any(
+                {word, other} <= words for words in ALIKE)
             long = len(a.split()) >= least and not meanings & others
             if not alike and (long or opposites & others):
                 yield a, b
@@ -174,127 +175,77 @@ def neighbours(texts, bert, data_dir, most=5):
             yield from ((a, texts[i]) for i in row)
 
 
-# ---- Functions: a Sentence -> another text, or None ----------------------------------------------
+# ---- Functions: what a sentence becomes ----------------------------------------------------------
 
-# A noun and the words below it, without the prepositions and marks around it. whole: where the
-# prepositions begin. head: the index of the word above.
-Phrase = namedtuple("Phrase", "start end whole head relation many")
-# Past participles that do not end in -ed. What one does to the other, the other does to it.
+LETTERS = {"DET": "d", "ADJ": "j", "NUM": "j", "NOUN": "n", "PROPN": "p", "AUX": "a", "VERB": "v",
+           "ADP": "i", "PUNCT": ".", "PRON": "r"}  # other words: x
+PHRASE = "d?j*[np]+"
+DENIED = re.compile(r"\b(not|no|never|nobody|nothing)\b|n't|\?", re.IGNORECASE)
+MUTUAL = "meet", "marry", "resemble", "equal"  # what one does to the other, the other does to it
+# Past participles that do not end in -ed.
 IRREGULAR = frozenset("""
     eaten written ridden driven taken given thrown drawn shown worn broken chosen beaten stolen made
     held cut fed built sold caught bought brought found kept lost hit shot sung taught told won led
     sent read seen heard left paid""".split())
-DENIED = re.compile(r"\b(not|no|never|nobody|nothing)\b|n't|\?", re.IGNORECASE)
-MUTUAL = re.compile(r"\b(met|meets?|marr(y|ied|ies)|resembles?|and|or|like|with|equals?)\b")
 
 
-class Sentence:
-    """A text, its Parse and its Phrases: subjects, objects, and what stands behind a preposition.
-    verbs: dict lemma -> participle. wordnet: for lemmas."""
-
-    def __init__(self, text, parse, verbs, wordnet):
-        self.text, self.parse, self.verbs, self.phrases = text, parse, verbs, []
-        self.lemma, heads = wordnet.morphy, parse.heads.tolist()
-        for i, relation in enumerate(parse.relations):
-            relation = relation.partition(":")[0]
-            if relation in ("nsubj", "obj", "obl") and parse.tags[i] in ("NOUN", "PROPN"):
-                self.add(i, relation, heads)
-
-    def add(self, i, relation, heads):
-        """Adds the Phrase of word i, unless words of others stand in it."""
-        inside, size = {i}, 0
-        while len(inside) > size:
-            size = len(inside)
-            inside |= {j for j, head in enumerate(heads) if head - 1 in inside}
-        first, last = min(inside), max(inside)
-        (start, end), spans = (first, last), self.parse.spans.tolist()
-        while self.parse.relations[start] == "case" and start < i:
-            start += 1
-        while self.parse.tags[end] == "PUNCT" and end > i:
-            end -= 1
-        noun = self.parse.words[i].lower()
-        many = self.parse.tags[i] == "NOUN" and self.lemma(noun, "n") not in (noun, None)
-        if size == last - first + 1:
-            self.phrases.append(Phrase(spans[start][0], spans[end][1], spans[first][0],
-                                       heads[i] - 1, relation, many))
-
-    def inner(self, start, end):
-        """A part of the text as it is spelled inside a sentence."""
-        part = self.text[start:end]
-        small = start == 0 and self.parse.tags[0] != "PROPN" and self.parse.words[0] != "I"
-        return part[0].lower() + part[1:] if small else part
-
-
-def capital(text):
-    """The text with a capital."""
+def join(*parts):
+    """The parts, a space between them, as a sentence: with a capital."""
+    text = " ".join(filter(None, parts))
     return text[0].upper() + text[1:]
 
 
-def exchange(sentence, rng):
-    """Two phrases below one verb change places: subject and object, or two with prepositions."""
-    text = sentence.text
-    options = [(x, y) for x in sentence.phrases for y in sentence.phrases
-               if x.head == y.head and x.end <= y.whole
-               and ({x.relation, y.relation} == {"nsubj", "obj"} or x.relation == y.relation
-                    or x.relation == "nsubj" and text[y.whole:y.start] == "by ")]
-    if not options:
+def parts_of(text, parse, pattern):
+    """The parts of a text whose parts of speech match a pattern of LETTERS, or None. The first one
+    is spelled as inside a sentence; there is what stands behind the last one, too."""
+    letters = "".join(LETTERS.get(tag, "x") for tag in parse.tags)
+    match, spans = re.match(pattern, letters), parse.spans.tolist()
+    if not match:
         return None
-    x, y = rng.choice(options)
-    if MUTUAL.search(text[x.end:y.start]):
-        return None
-    return capital(text[:x.start] + sentence.inner(y.start, y.end) + text[x.end:y.start]
-                   + sentence.inner(x.start, x.end) + text[y.end:])
+    first, *others = [text[spans[match.start(i)][0]:spans[match.end(i) - 1][1]]
+                      for i in range(1, match.re.groups + 1)]
+    if letters[0] != "p" and parse.words[0] != "I":
+        first = first[0].lower() + first[1:]
+    return [first, *others, text[spans[match.end() - 1][1]:]]
 
 
-def turn(sentence, rng, exchanged):
-    """Active becomes passive: what damaged the roof, damaged by what. exchanged: the roof did."""
-    text = sentence.text
-    for x, y in itertools.permutations(sentence.phrases, 2):
-        between = re.fullmatch(r" (?:(is|are) )?(\w+) ", text[x.end:y.start])
-        if (x.head, x.relation, y.relation) != (y.head, "nsubj", "obj") or not between \
-                or MUTUAL.search(between[2]):
-            continue
-        auxiliary, verb = between.groups()
-        participle = sentence.verbs.get(sentence.lemma(verb, "v"))
-        past = ("was", "were") if verb == participle or sentence.lemma(verb, "v") not in (
-            verb, verb[:-1], verb[:-2]) else None
-        be = {"ing": ("is being", "are being"), "s": ("is", "are")}.get(
-            "ing" if auxiliary else verb[-1:], past)
-        if participle and be and (not auxiliary or verb.endswith("ing")):
-            agent, patient = (y, x) if exchanged else (x, y)
-            return capital(text[:x.start] + sentence.inner(patient.start, patient.end)
-                           + f" {be[patient.many]} {participle} by "
-                           + sentence.inner(agent.start, agent.end) + text[y.end:])
-    return None
-
-
-def front(sentence, rng):
-    """The last phrase with a preposition goes to the front."""
-    x, text = (sentence.phrases or [None])[-1], sentence.text
-    if not x or x.relation != "obl" or sentence.parse.heads[x.head] or x.whole in (0, x.start) \
-            or re.search(r"\w", text[x.end:]):
-        return None
-    rest = sentence.inner(0, x.whole).rstrip(" ,")
-    return capital(f"{text[x.whole:x.end]}, {rest}{text[x.end:]}")
-
-
-FUNCTIONS = {"exchange": exchange, "passive, exchanged": functools.partial(turn, exchanged=True),
-             "passive": functools.partial(turn, exchanged=False), "front": front}
+def changes(text, parse, lemma, participles):
+    """Yields (kind, what the text becomes). lemma: function (word, "v" or "n") -> base form.
+    participles: dict lemma -> past participle."""
+    found = parts_of(text, parse, f"({PHRASE})(a?v)({PHRASE})(?![npi])")
+    if found and lemma(found[1].split()[-1], "v") not in MUTUAL:
+        who, verb, whom, rest = found
+        yield "exchange", join(whom, verb, who) + rest
+        *auxiliary, verb = verb.split()
+        base = lemma(verb, "v")
+        forms = {"s": ("is", "are"), "g": ("is being", "are being")}.get(verb[-1], ("was", "were"))
+        if base in participles and base != verb and (verb[-1] == "g") == bool(auxiliary):
+            for kind, one, other in (("passive", whom, who), ("passive, exchanged", who, whom)):
+                noun = one.split()[-1]
+                many = noun.islower() and lemma(noun, "n") not in (noun, None)
+                yield kind, join(one, forms[many], participles[base], "by", other) + rest
+    found = parts_of(text, parse, f"({PHRASE}|r)(a?v.*?i)({PHRASE})(i)({PHRASE})")
+    if found:
+        who, verb, one, behind, other, rest = found
+        yield "exchange", join(who, verb, other, behind, one) + rest
+    found = parts_of(text, parse, f"((?:{PHRASE}|r)a?v[^.x]*?)(i{PHRASE})(?=[.]$|$)")
+    if found and not found[1].startswith("of "):
+        before, place, rest = found
+        yield "front", join(f"{place},", before) + rest
 
 
 def changed(texts, wordnet):
-    """Yields (kind, text, what a function of FUNCTIONS makes of it)."""
-    parses, verbs = parse_texts(texts, load_parser()), {}
-    for parse in parses.values():
-        verbs |= {wordnet.morphy(word, "v"): word for word, tag in zip(parse.words, parse.tags)
-                  if tag == "VERB" and (word.endswith("ed") or word in IRREGULAR)}
+    """Yields (kind, text, what it becomes) for short sentences that deny nothing."""
+    parses, participles = parse_texts(texts, load_parser()), {}
+    for text in texts:
+        for word, tag in zip(parses[text].words, parses[text].tags):
+            base = wordnet.morphy(word, "v") if tag == "VERB" else None
+            if base not in (word, None) and (word.endswith("ed") or word in IRREGULAR):
+                participles[base] = word
     for text in texts:
         if len(parses[text].words) <= 20 and not DENIED.search(text):
-            sentence = Sentence(text, parses[text], verbs, wordnet)
-            for kind, function in FUNCTIONS.items():
-                new = function(sentence, random.Random(text))
-                if new and new != text:
-                    yield kind, text, new
+            yield from ((kind, text, new) for kind, new in changes(
+                text, parses[text], wordnet.morphy, participles))
 
 
 # ---- The tables ----------------------------------------------------------------------------------
@@ -342,39 +293,36 @@ def write_tables(data_dir, bert, folder):
     folder.mkdir(parents=True, exist_ok=True)
     check_free(*(folder / f"{name}.tsv" for name in names), folder / "texts.txt")
     sources, wordnet = load_sources(data_dir), load_wordnet()
-    tatoeba = load_tatoeba(Path(data_dir) / "tatoeba")
     tables, texts = {"train": sources["train"], "choose": [], "calibrate": []}, defaultdict(list)
     tops = joined((pair.a, pair.b) for pair in sources["dev"])
     for pair in sources["dev"]:
         tables["choose" if random.Random(tops[pair.a]).random() < 0.5 else "calibrate"].append(pair)
-    held = {frozenset((pair.a, pair.b)) for pair in sources["dev"]}
+    tatoeba = load_tatoeba(Path(data_dir) / "tatoeba")
     for text, cluster in sorted(tatoeba[1].items()):
-        draw = random.Random(cluster).random() / HELD_OUT
-        texts["choose" if draw < 0.5 else "calibrate" if draw < 1 else "train"].append(text)
-    labelled = list(dict.fromkeys(texts_of(sources["train"])))
-    for split in names[:3]:
+        part = int(random.Random(cluster).random() / HELD_OUT * 2)
+        texts[("choose", "calibrate")[part] if part < 2 else "train"].append(text)
+    read = random.Random("texts").sample(texts["train"], READ)
+    read = list(dict.fromkeys(texts_of(sources["train"]) + read))
+    write_text(folder / "texts.txt", "".join(f"{text}\n" for text in read))
+    for split in ("train", "choose", "calibrate"):
         share, least = (1, 5) if split == "train" else (HELD_OUT / 2, 3)
         found = people(texts[split], tatoeba, wordnet, bert, data_dir, least)
-        if split == "train":
-            rng = random.Random("some")
-            some = rng.sample(texts["train"], 9000) + rng.sample(labelled, 5000)
-            for kind, *pair in changed(some, wordnet):
-                found.setdefault(kind, []).append(pair)
+        for kind, *pair in changed(read, wordnet) if split == "train" else ():
+            found.setdefault(kind, []).append(pair)
         for kind, rows in found.items():
             rng = random.Random(kind)
             for pair in rng.sample(rows, min(len(rows), round(share * MOST[kind]))):
                 tables[split].append(Pair(*rng.sample(pair, 2), int(kind in SAME), kind))
+    held = {frozenset((pair.a, pair.b)) for pair in sources["dev"]}
     train = [pair for pair in tables["train"] if frozenset((pair.a, pair.b)) not in held]
     random.Random("order").shuffle(train)  # so that --limit takes some of each kind
     turned = [replace(pair, a=pair.b, b=pair.a) for pair in train if pair.a != pair.b]
     tables |= {"train": train + turned, "dev": tables["choose"] + tables["calibrate"]}
     for name, rows in tables.items():
-        print(f"{name}: {len(rows)} pairs, {Counter((x.group, x.label) for x in rows)}")
-        cells = pair_rows(TASK, rows)
-        cells = [x + [y] for x, y in zip(cells, ["kind", *(pair.group for pair in rows)])]
-        write_text(folder / f"{name}.tsv", table_text("x.tsv", cells))
-    read = dict.fromkeys([*labelled, *random.Random("texts").sample(texts["train"], READ)])
-    write_text(folder / "texts.txt", "".join(f"{text}\n" for text in read))
+        print(f"{name}: {len(rows)} pairs, {dict(Counter(pair.group for pair in rows))}")
+        cells = zip(pair_rows(TASK, rows), ["kind", *(pair.group for pair in rows)])
+        text = table_text("x.tsv", [[*row, kind] for row, kind in cells])
+        write_text(folder / f"{name}.tsv", text)
 
 
 # ---- The run that ships --------------------------------------------------------------------------
@@ -401,41 +349,36 @@ def calibration_error(logits, labels):
 def export(folder, out, tables):
     """Copies a run: calibrated, with int8 weights, and scored again on all of dev."""
     out.mkdir(parents=True, exist_ok=True)
-    check_free(*(out / name for name in ("best.pt", "config.json", "result.json")))
+    check_free(out / "best.pt", out / "result.json")
     run, saved = open_run(folder, precision="fp32"), read_saved(folder / "best.pt")
-    config, result = (read_json(folder / f"{name}.json") for name in ("config", "result"))
-    split = {}
-    for name in ("calibrate", "choose"):
-        header, rows = read_table(tables / f"{name}.tsv", run.task.labels)
-        split[name] = [replace(pair, group=fields[header.index("kind")]) for fields, pair in rows]
-    dev = run.examples(split["calibrate"] + split["choose"])
-    labels, before = torch.tensor([pair.label for pair in dev.pairs]), run.logits(dev)
-    half = len(split["calibrate"])
-    T = best_temperature(before[:half], labels[:half])
+    result, pairs, sizes = read_json(folder / "result.json"), [], []
+    for half in ("calibrate", "choose"):
+        header, rows = read_table(tables / f"{half}.tsv", TASK.labels)
+        for fields, pair in rows:
+            kind = fields[header.index("kind")]
+            group = kind if kind in ("paws", "stsb") else "tatoeba"
+            pairs.append(replace(pair, group=group))
+        sizes.append(len(pairs))
+    dev, labels = run.examples(pairs), torch.tensor([pair.label for pair in pairs])
+    before, first = run.logits(dev), sizes[0]
+    T = best_temperature(before[:first], labels[:first])
     for name in ("classifier.weight", "classifier.bias"):
         saved["weights"][name] /= T
-    for content in (saved, config, result):  # no places of this machine
-        for values in (content["settings"], content["recipe"], content):
-            values |= {name: Path(values[name]).name for name in ("train_file", "dev_file", "bert")
-                       if name in values}
-        content["settings"] |= {"out": None, "data_dir": "data"}
+    for content in (saved, result):  # no places of this machine
+        content["settings"] |= {"train_file": "train.tsv", "dev_file": "choose.tsv", "out": None}
+        content["recipe"]["bert"] = result["bert"] = Path(run.recipe.bert).name
+    saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; result.json has training's
     saved |= as_int8(saved["weights"])
-    saved["recipe"] |= {"device": "cpu", "precision": "fp32"}  # of use; config.json has training's
     write_whole(out / "best.pt", lambda file: torch.save(saved, file))
-    after = open_run(out).logits(dev)
-    for name in ("paws", "stsb", "tatoeba", "dev"):
-        rows = [i for i, pair in enumerate(dev.pairs)
-                if name in (pair.group, "dev") or name == "tatoeba" != pair.group not in (
-                    "paws", "stsb")]
-        result["metrics"][f"dev-{name}" if name != "dev" else name], result["threshold"] = (
-            score_logits(run.task, labels[rows].tolist(), after[rows]))
+    small = open_run(out)
+    after, (result["metrics"]["dev"], _, result["threshold"]) = small.logits(dev), small.score(dev)
     result["int8_changes"] = int((before.argmax(1) != after.argmax(1)).sum())
-    result["calibration"] = {"temperature": T,
-                             "error": calibration_error(after[half:], labels[half:])}
-    write_json(out / "config.json", config)
+    result["calibration"] = {
+        "temperature": T, "error": calibration_error(after[first:], labels[first:])}
     write_json(out / "result.json", result)
     print(f"{out}: {(out / 'best.pt').stat().st_size:,} bytes; int8 changes "
-          f"{result['int8_changes']} of {len(labels)} answers\n{metrics_table(result['metrics'])}")
+          f"{result['int8_changes']} of {len(labels)} answers; calibration error "
+          f"{result['calibration']['error']:.3f}\n{metrics_table(result['metrics'])}")
 
 
 def main(argv=None):
