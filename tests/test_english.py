@@ -11,22 +11,21 @@ from small_runs import ROOT, loaded, of
 from support.lexicon import load_wordnet
 from support.tables import read_pairs, read_table
 
-TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "They moved to Lisbon.",
-         "The letter was written by Anna.", "It snowed in Oslo.", "The shop is open.",
-         "A dog sees a cat.", "He did not move to Lisbon.", "Tom met Anna.")
+TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "They flew from Rome to Oslo.",
+         "Tom met Anna.", "A dog sees a cat.", "The storm did not damage the roof.")
 
 
 def test_what_each_sentence_becomes(wordnet):
+    """A verb that two do to each other, "Tom met Anna", and a denial become nothing."""
     found = {}
     for kind, text, new in english.changed(TEXTS, load_wordnet()):
         found.setdefault(kind, {})[TEXTS.index(text)] = new
     assert found == {
         "exchange": {0: "The roof damaged the storm.", 1: "Two horses is riding a man.",
-                     3: "Anna was written by the letter.", 6: "A cat sees a dog."},
+                     2: "They flew from Oslo to Rome.", 4: "A cat sees a dog."},
         "passive": {0: "The roof was damaged by the storm."},
         "passive, exchanged": {0: "The storm was damaged by the roof."},
-        "front": {2: "To Lisbon, they moved.", 3: "By Anna, the letter was written.",
-                  4: "In Oslo, it snowed."}}
+        "front": {2: "To Oslo, they flew from Rome."}}
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
