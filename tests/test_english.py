@@ -11,8 +11,8 @@ from small_runs import ROOT, loaded, of
 from support.lexicon import load_wordnet
 from support.tables import read_pairs, read_table
 
-TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "They flew from Rome to Oslo.",
-         "Tom met Anna.", "A dog sees a cat.", "The storm did not damage the roof.")
+TEXTS = ("The storm damaged the roof.", "A man is riding two horses.", "A dog sees a cat.",
+         "They flew from Rome to Oslo.", "Tom met Anna.", "The storm did not damage the roof.")
 
 
 def test_what_each_sentence_becomes(wordnet):
@@ -22,10 +22,10 @@ def test_what_each_sentence_becomes(wordnet):
         found.setdefault(kind, {})[TEXTS.index(text)] = new
     assert found == {
         "exchange": {0: "The roof damaged the storm.", 1: "Two horses is riding a man.",
-                     2: "They flew from Oslo to Rome.", 4: "A cat sees a dog."},
+                     2: "A cat sees a dog.", 3: "They flew from Oslo to Rome."},
         "passive": {0: "The roof was damaged by the storm."},
         "passive, exchanged": {0: "The storm was damaged by the roof."},
-        "front": {2: "To Oslo, they flew from Rome."}}
+        "front": {3: "To Oslo, they flew from Rome."}}
 
 
 def test_int8_weights_are_read_as_they_were_written(trained):
