@@ -26,11 +26,6 @@ quick = settings(max_examples=12)
 
 # ---- Tensors and weights ------------------------------------------------------------------------
 
-def labelled(names):
-    """The id of a test case, which is a set of equations or ablations."""
-    return "+".join(map(str, sorted(names))) or "none"
-
-
 def normal(*size, seed=0, scale=1.0):
     generator = torch.Generator().manual_seed(seed)
     return scale * torch.randn(*size, generator=generator, dtype=torch.float64)

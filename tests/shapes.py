@@ -11,6 +11,7 @@ An axis is a letter, a number, or a form such as `2*d` or `n+1`. A comment that 
 an error: a letter outside the legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
+import functools
 import itertools
 import re
 import sys
@@ -41,6 +42,14 @@ def read_shapes(path):
             lines = range(statements[line].lineno, line + 1)
             shapes |= dict.fromkeys(lines, (statements[line], axes))
     return shapes
+
+
+@functools.cache
+def arguments(docstring):
+    """[(name, its axes), ...] of a docstring's `q, k: (B, L, d)`."""
+    found = [(names.split(", "), axes.split(", ")) for names, axes in ARGUMENTS.findall(docstring)]
+    return [(name, axes) for names, axes in found if all(map(AXIS.fullmatch, axes))
+            for name in names]
 
 
 def fits(size, axes, bound):
@@ -85,12 +94,10 @@ class Tracer:
         shapes, bound, running = self.shapes.get(path), {}, None
         if not shapes or frame.f_code.co_name.startswith("<"):
             return None
-        for names, axes in ARGUMENTS.findall(str(frame.f_code.co_consts[:1])):    # its docstring
-            axes = axes.split(", ") if all(map(AXIS.fullmatch, axes.split(", "))) else None
-            for name in names.split(", ") if axes else ():
-                size = getattr(frame.f_locals.get(name), "shape", None)
-                if size is not None and not fits(tuple(size), axes, bound):
-                    self.wrong.append(f"{path}:{frame.f_lineno}: {name} {axes}, found {size}")
+        for name, axes in arguments(str(frame.f_code.co_consts[:1])):             # its docstring
+            size = getattr(frame.f_locals.get(name), "shape", None)
+            if size is not None and not fits(tuple(size), axes, bound):
+                self.wrong.append(f"{path}:{frame.f_lineno}: {name} {axes}, found {size}")
 
         def follow(frame, event, value):
             nonlocal running

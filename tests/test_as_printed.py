@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, equation, labelled, ladra,
+from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, equation, ladra,
                      linear, looked, masks, method, normal, pairs, positive, prior_of, read_again,
                      related, same, sentences, silent, vocabulary)
 from reread import DrrNet
@@ -27,7 +27,7 @@ def difference_of(q, k, mask, printed):
     return looked(attention, q, k, k, mask, 0.0, scores)[1]["difference"]
 
 
-@pytest.mark.parametrize("printed", [set(), {3}], ids=labelled)
+@pytest.mark.parametrize("printed", [set(), {3}], ids=str)
 def test_the_mask_leaks(printed):
     """DABERT Eq. (3): a score of 1e5 outweighs M = -10⁴, a score of 1e4 cancels M, and a row
     without a key ignores M."""

@@ -78,6 +78,10 @@ def test_subgraph_similarity_is_the_recursion(pair, constants, printed):
     np.testing.assert_allclose(S, expected, rtol=1e-12)
 
 
+def test_words_are_equal_up_to_case():
+    assert priors.equal_words(["Straße", "dog"], ["STRASSE"]).tolist() == [[1], [0]]
+
+
 sentences = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), max_size=6)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from methods import (HIDDEN, against, config, drr, equation, labelled, ladra, large,
+from methods import (HIDDEN, against, config, drr, equation, ladra, large,
                      linear, lists, looked, normal, pairs, prefix, quick, read_again, same,
                      sentences, silent, vocabulary, weights_of)
 from oracles import drrnet, ladranet
@@ -96,7 +96,7 @@ def test_phrase_cnn_oracle(kernel):
             lambda *one: ladranet.phrase_cnn(*one, *map(lists, layers)), hidden, mask)
 
 
-@pytest.mark.parametrize("printed", SETS_14, ids=labelled)
+@pytest.mark.parametrize("printed", SETS_14, ids=str)
 def test_dynamic_sequential_attention_oracle(printed):
     """Seven steps, φ and what is left in each; the pair of one token starts anew."""
     net, mask, h_ab = ladra(scale=1.0), prefix([N, 4, 1], N), normal(B, D)
@@ -145,7 +145,7 @@ def test_drrnet_oracle(classes, printed, without):
 UNUSED = {"bert": "bert.layers.", "phrase-cnn": "f.weight", "dsa": "alpha"}
 
 
-@pytest.mark.parametrize("printed, without", LADRA_FORMS, ids=labelled)
+@pytest.mark.parametrize("printed, without", LADRA_FORMS, ids=str)
 def test_ladranet_oracle(printed, without):
     """Every printed form, each ablation; the trace; all weights learn that the form uses."""
     net, x = ladra(printed=printed, without=without), pairs([N, 5, 1])
