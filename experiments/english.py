@@ -167,10 +167,10 @@ def neighbours(texts, bert, data_dir, most=5):
     pieces = [torch.tensor(tokenizer.first + x.ids[:60] + tokenizer.last)
               for x in tokenizer.encode_texts(texts)]
     for start in range(0, len(texts), 64):
-        ids = pad_sequence(pieces[start:start + 64], True, tokenizer.pad_id)  # (B, L)
+        ids = pad_sequence(pieces[start:start + 64], True, tokenizer.pad_id)
         mask = ids != tokenizer.pad_id
         states, _ = encoder(ids, torch.zeros_like(ids), mask)
-        vectors.append(F.normalize((states[-1] * mask[:, :, None]).sum(1)))  # (B, d)
+        vectors.append(F.normalize((states[-1] * mask[:, :, None]).sum(1)))
     vectors, place = torch.cat(vectors), itertools.count()
     for part in vectors.split(500):
         for row in (part @ vectors.T).topk(most).indices.tolist():  # itself among them
