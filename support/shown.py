@@ -14,7 +14,6 @@ equation's place:
 """
 import contextlib
 import contextvars
-import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -86,30 +85,18 @@ def collecting(keep):
 
 def check_options(method, printed, without):
     """Raises ValueError for options that the class `method` lacks in its PRINTED, ABLATIONS, and
-    for an equation of the user's own that could not be computed."""
+    for a printed form in the place of an equation of the user's own."""
     for argument, values, allowed in (("printed", printed, method.PRINTED),
                                       ("without", without, method.ABLATIONS)):
         if unknown := set(values).difference(allowed):
             raise ValueError(f"{argument} {join_names(sorted(unknown, key=str))}: {method.__name__}"
                              f" knows {join_names(sorted(allowed))}; leave that out")
-    for base in method.__mro__:
-        for name, equation in vars(base).items():
-            own = inspect.getattr_static(method, name)
-            if isinstance(equation, staticmethod) and forgot_staticmethod(own):
-                raise ValueError(f"{method.__name__}.{name} is called without self: write {name} = "
-                                 f"staticmethod({own.__name__})")
     library = next(base for base in method.__mro__ if "PRINTED" in vars(base))
     for number in printed:
         for name in method.PRINTED[number]:
             if getattr(method, name) is not getattr(library, name):
                 raise ValueError(f"printed {number}: {method.__name__} has a {name} of its own; "
                                  "leave out one of the two")
-
-
-def forgot_staticmethod(function):
-    """Would a call through an object put the object before this function's arguments?"""
-    return inspect.isfunction(function) and next(iter(inspect.signature(function).parameters),
-                                                 "self") != "self"
 
 
 def printed_forms(method, printed):
