@@ -91,8 +91,6 @@ def compare(name, function, by_hand, seed):
             right = f" It is right with {', '.join(good)}." if good else ""
             return f"tried with {case}: {message}{way}{right}"
     for case in task.cases:
-        if said := "".join(map(dtypes, rights[case], found[case])):
-            return f"tried with {case}: the numbers are right.{said}"
         try:
             right, yours = (gradients(f, arguments(case)) for f in (library, function))
         except Exception as error:
@@ -243,21 +241,21 @@ def misshaped(rights, found, axes):
         if x.shape != y.shape:
             return (f"{which}has the shape {tuple(y.shape)}, expected ({', '.join(axes[i])}), "
                     f"here {tuple(x.shape)}.")
-        if (x.dtype == torch.bool) != (y.dtype == torch.bool):
-            return f"{which}is {y.dtype}, expected {x.dtype}."
+        if y.dtype != x.dtype and (x.requires_grad or y.dtype == torch.bool):
+            return f"{which}is {y.dtype}, expected {x.dtype}, as the arguments are."
     return ""
 
 
 def describe(rights, found, arguments, shown=SHOWN):
     """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
     if len(rights) == 1:
-        return how_they_differ(*rights, *found, arguments, shown) + dtypes(*rights, *found)
+        return how_they_differ(*rights, *found, arguments, shown)
     said, good = [], []
     for i, (x, y) in enumerate(zip(rights, found), 1):
         if not differ(x, y).any():
             good.append(f"result {i}")
         elif x.numel() <= shown or not said:
-            said.append(f"result {i}: {how_they_differ(x, y, arguments, shown)}{dtypes(x, y)}")
+            said.append(f"result {i}: {how_they_differ(x, y, arguments, shown)}")
     if good:
         said.append(f"Right: {', '.join(good)}.")
     return " ".join(said)
@@ -279,13 +277,6 @@ def how_they_differ(x, y, arguments, shown):
             f"{rounded(y[place])}, expected {rounded(x[place])}.{relation(x, y)}")
 
 
-def dtypes(x, y):
-    """Has y another dtype than x, which should be that of the arguments? In a sentence, or ""."""
-    if not x.requires_grad or x.dtype == y.dtype:
-        return ""
-    return f" Yours is {y.dtype}, expected {x.dtype}, the dtype of the arguments."
-
-
 def word_of(sentence, i):
     """Word i of a list of words, or of a parse, with its relation."""
     if isinstance(sentence, list):
@@ -301,13 +292,11 @@ def rounded(x):
 
 
 def relation(x, y):
-    """Are the wrong numbers y the right ones times a factor, plus a number, or transposed?"""
+    """Are the wrong numbers y the right ones times a factor, or plus a number? In a sentence."""
     place = int(x.abs().nan_to_num(0.0, 0.0, 0.0).argmax())
     factor, more = y.flatten()[place] / x.flatten()[place], (y - x).flatten()[place]
     if x.numel() > 1 and factor.isfinite() and factor and not differ(y, factor * x).any():
         return f" Yours are the right numbers times {factor:.4g}."
     if x.numel() > 1 and more.isfinite() and not differ(y, x + more).any():
         return f" Yours are the right numbers plus {more:.4g}."
-    if x.dim() > 1 and x.shape[-1] == x.shape[-2] and not differ(y, x.mT).any():
-        return " Yours are the right numbers transposed."
     return ""
