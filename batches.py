@@ -60,20 +60,14 @@ class Texts(dict):
 
     def make(self, text):
         """The Known of a text."""
+        if not self.kind:
+            return Known()
+        packed = super().__getitem__(text)
         if self.kind == "parses":
-            parse = unpack(text, super().__getitem__(text))
+            parse = unpack(text, packed)
             return Known(parse.spans, parse.words, parse, self.facts.get(text))
-        spans = self.spans(text)
-        words = () if spans is None else words_at(text, spans)
-        return Known(spans, words, None, self.facts.get(text))
-
-    def spans(self, text):
-        """(n, 2): first character and end of each word; None where no prior asks for words."""
-        if self.kind == "parses":
-            return unpack(text, super().__getitem__(text)).spans
-        if self.kind == "words":
-            return np.frombuffer(super().__getitem__(text), np.int32).reshape(-1, 2)
-        return None
+        spans = np.frombuffer(packed, np.int32).reshape(-1, 2)
+        return Known(spans, words_at(text, spans), None, self.facts.get(text))
 
 
 class Reader:
@@ -159,7 +153,7 @@ class Examples:
         largest = max(reader.tokenizer.vocab_size, reader.max_length)
         small = np.int16 if largest < 2 ** 15 else np.int32
         for part in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
-            rows = [(p.a, known.spans(p.a), p.b, known.spans(p.b)) for p in part]
+            rows = [(p.a, known[p.a].spans, p.b, known[p.b].spans) for p in part]
             encoded = reader.tokenizer.encode_batch(rows, reader.max_length)
             self.tokens += [np.array(ids_segment_words, small) for ids_segment_words in encoded]
         self.lengths = [tokens.shape[1] for tokens in self.tokens]
@@ -205,7 +199,7 @@ class WordExamples(Examples):
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known = pairs, reader, known
-        longest = [max(len(known.spans(p.a)), len(known.spans(p.b)), 1) for p in pairs]
+        longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 
     def features(self, i):
