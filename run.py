@@ -399,17 +399,16 @@ class Run:
         return getattr(self.model, "changes", dict)()
 
     @torch.inference_mode()
-    def logits(self, pairs: Iterable, change=None, added=None) -> torch.Tensor:
+    def logits(self, pairs: Iterable, change=None) -> torch.Tensor:
         """(N, C) float32 on the CPU, in the order of the pairs. change: a value of `changes()`, or
-        None. added: a dict that influence.added_sizes fills, or None.
+        None.
         """
         examples, (rank, count) = self.examples(pairs), machine.world()
         order = sorted(range(len(examples.pairs)), key=lambda i: examples.lengths[i])
         parts = [order[i:i + 64] for i in range(0, len(order), 64)][rank::count]
         logits = torch.zeros(len(order), len(self.task.labels) or 1).float()
         self.model.eval()
-        with (ONE_AT_A_TIME, influence.changed(self.model, change) as altered,
-              influence.added_sizes(self.model, added)):
+        with ONE_AT_A_TIME, influence.changed(self.model, change) as altered:
             for part, batch_and_labels in zip(parts, examples.loader(parts)):
                 batch, _ = machine.to_device(batch_and_labels, self.recipe.device)
                 with machine.autocast(self.recipe.device, self.recipe.precision):
@@ -431,12 +430,11 @@ class Run:
         """How much the answers to these pairs depend on the method.
 
         Returns: dict: "pairs", their number; "metric"; "score", if they are labelled, and "roc_auc"
-        of two classes; "added", dict layer -> size of the method's part beside plain attention;
-        "changes", dict name of a change -> dict of "score", "roc_auc", and of "answers" and "moved"
-        as influence.measure defines them.
+        of two classes; "changes", dict name of a change -> dict of "score", "roc_auc", and of
+        "answers" and "moved" as influence.measure defines them.
         """
-        examples, added, metric = self.examples(pairs), {}, self.task.metrics[0]
-        before = self.logits(examples, added=added)
+        examples, metric = self.examples(pairs), self.task.metrics[0]
+        before = self.logits(examples)
         logits = {name: self.logits(examples, change) for name, change in self.changes().items()}
         labels = [pair.label for pair in examples.pairs]
 
@@ -449,8 +447,7 @@ class Run:
 
         changes = {name: score(after) | influence.measure(before, after, self.task.regression)
                    for name, after in logits.items()}
-        return {"pairs": len(labels), "metric": metric} | score(before) | {
-            "added": {str(layer): size for layer, size in added.items()}, "changes": changes}
+        return {"pairs": len(labels), "metric": metric} | score(before) | {"changes": changes}
 
     def evaluate(self, pairs: Iterable) -> dict[str, float]:
         """Metrics of labelled pairs, and of each group of pairs: dict name -> float in [-1, 1]."""

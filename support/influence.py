@@ -1,16 +1,14 @@
 """The influence of a method: how many answers of a trained model depend on it.
 
 `changes()` of a whole model (semmatch.Matcher, reread.LadraNet, reread.DrrNet) lists what can
-replace its prior, its method, its choices: name -> bert_min.Change. The model answers the pairs as
-it is, and under each change. In the layers that carry a method (`carriers()`), the size of the
-method's part is measured beside plain attention. Training without a part asks another question:
-what the part did while the model learned.
+replace its prior, its method, its choices: name -> support.shown.Change. The model answers the
+pairs as it is, and under each change. Training without a part asks another question: what the part
+did while the model learned.
 """
 import contextlib
 
 import torch
 
-from support import machine
 from support.errors import refuse
 
 # Axes: N pairs, L tokens, d hidden size, C classes
@@ -36,20 +34,7 @@ def changed(model, change):
         yield change.batch or dict
 
 
-@contextlib.contextmanager
-def added_sizes(model, sizes):
-    """Context manager around passes of a model. It fills the dict `sizes` at the end: layer ->
-    ‖out - plain‖ / ‖plain‖ over all real tokens that the passes had. None: nothing is measured.
-    """
-    if sizes is None:
-        yield
-        return
-    sums = {}
-    with contextlib.ExitStack() as hooks:
-        for layer, attention in getattr(model, "carriers", dict)().items():
-            sums[layer] = torch.zeros(2, dtype=torch.float64)
-
-            def measure(attention, inputs, out, total=sums[layer]):
+def measure(attention, inputs, out, total=sums[layer]):
                 plain, mask = attention.plain(*inputs), inputs[1]
                 for i, x in enumerate((out - plain, plain)):
                     total[i] += x[mask].double().square().sum().item()

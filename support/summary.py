@@ -107,9 +107,6 @@ def influence_table(influence, split):
     lines = [align_columns(rows)]
     if metric == "pearson":
         lines.append("a score counts as changed if it moves by a tenth of the standard deviation")
-    if influence["added"]:
-        sizes = ", ".join(f"{100 * x:.0f} in layer {i}" for i, x in influence["added"].items())
-        lines.append(f"what the method adds to plain attention, in % of its size: {sizes}")
     return "\n".join(lines)
 
 

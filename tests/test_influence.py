@@ -95,24 +95,6 @@ def test_a_uniform_choice():
         np.testing.assert_allclose(reading[:, :n], 1 / n, rtol=1e-6)
 
 
-class Louder(SelfAttention):
-    """Adds half of the plain signal; its output at padding must not count."""
-
-    def attend(self, hidden, q, k, v, mask, bias):
-        plain = super().attend(hidden, q, k, v, mask, None)
-        return torch.where(mask[..., None], 1.5 * plain, 99.0)
-
-
-def test_size_of_what_is_added():
-    network, batch = part_of("bert")
-    louder = Matcher(Louder, network.bert.config, 2, layers=(1,)).eval()
-    sizes = {}
-    with influence.added_sizes(louder, sizes):
-        answer(louder, batch)
-        answer(louder, batch)
-    assert sizes == {1: pytest.approx(0.5)}
-
-
 def test_what_a_change_did():
     """By hand. One of three answers changes; the first answers' probabilities, .75, .5 and .5,
     become .25, .75 and .5. Two of three scores move by over a tenth of their deviation, 2.
