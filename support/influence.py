@@ -34,17 +34,6 @@ def changed(model, change):
         yield change.batch or dict
 
 
-def measure(attention, inputs, out, total=sums[layer]):
-                plain, mask = attention.plain(*inputs), inputs[1]
-                for i, x in enumerate((out - plain, plain)):
-                    total[i] += x[mask].double().square().sum().item()
-            hooks.enter_context(attention.register_forward_hook(measure))
-        yield
-    for layer, total in sums.items():
-        added, plain = machine.sum_over_processes(total)
-        sizes[layer] = (added / plain) ** 0.5 if plain else 0.0
-
-
 def measure(before, after, regression):
     """Measures a change by the logits (N, C) before and after it.
 
