@@ -7,8 +7,6 @@ did while the model learned.
 """
 import contextlib
 
-import torch
-
 from support.errors import refuse
 
 # Axes: N pairs, L tokens, d hidden size, C classes
