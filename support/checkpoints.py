@@ -349,8 +349,12 @@ def write_encoder(folder, config, weights, tokenizer):
     name = tokenizer.tokenizer.id_to_token
     special = {"cls_token": tokenizer.first[0], "sep_token": tokenizer.last[0],
                "pad_token": tokenizer.pad_id, "mask_token": tokenizer.mask_id}
+    inputs = ["input_ids", "attention_mask"]  # which AutoTokenizer gives
+    if config["segments"] > 1:
+        inputs.append("token_type_ids")
     write_json(folder / "tokenizer_config.json", new=True, content={
-        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config["max_length"]} | {
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config["max_length"],
+        "model_input_names": inputs} | {
         key: name(number) for key, number in special.items() if number is not None})
     activation = {ours: theirs for theirs, ours in reversed(HIDDEN_ACT.items())}
     write_json(folder / "config.json", new=True, content={

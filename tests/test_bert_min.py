@@ -21,6 +21,7 @@ from methods import config, large, looked
 from oracles.common import softmax
 from small_runs import equal, fails, write_file
 from support.checkpoints import read_config, write_encoder
+from support.files import read_json
 from test_checkpoints import FIXTURES, copy_fixture
 
 
@@ -362,6 +363,8 @@ def test_train_and_save(tmp_path):
         write_encoder(tmp_path / sizes.kind, asdict(sizes), weights, one)
         read, written = read_checkpoint(tmp_path / sizes.kind)
         assert read == sizes and equal(written, weights)
+        asked = read_json(tmp_path / sizes.kind / "tokenizer_config.json")["model_input_names"]
+        assert ("token_type_ids" in asked) == (sizes.segments == 2)
         for again in (PairTokenizer.from_folder(tmp_path / sizes.kind, sizes),
                       PairTokenizer.from_state(one.state())):
             assert again.encode(*pair) == one.encode(*pair)

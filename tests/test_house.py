@@ -5,6 +5,7 @@ import doctest
 import graphlib
 import importlib
 import inspect
+import io
 import itertools
 import pkgutil
 import re
@@ -12,7 +13,9 @@ import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import fields
+from http.server import HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +28,7 @@ import semmatch
 from methods import ATTENTIONS, WHOLE, batch, looked, method, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
-from small_runs import ROOT, beginning, of
+from small_runs import ROOT, TINY, beginning, of, write_file
 from support import biaffine, influence, kernels, options, pairs
 from test_biaffine import SIZES, VOCABULARY
 
@@ -241,6 +244,47 @@ def test_python_of_readme_runs(tmp_path, monkeypatch):
     exec(compile(block, "README.md", "exec"), {})
     page = doctest.testfile(str(ROOT / "docs/equations.md"), module_relative=False)
     assert page.failed == 0 and page.attempted > 5
+
+
+CONTRACTION = """# text = Vin du pays
+1	Vin	vin	NOUN	_	_	0	root
+2-3	du	_	_	_	_	_	_
+2	de	de	ADP	_	_	4	case
+3	le	le	DET	_	_	4	det
+4	pays	pays	NOUN	_	_	1	nmod
+"""
+
+
+def ask(service, body):
+    """What a handler of http.server answers to a POST, without a network."""
+    text, answer = b"POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body), []
+    request = SimpleNamespace(makefile=lambda *mode: io.BytesIO(text), sendall=answer.append)
+    service(request, ("", 0), None)
+    return b"".join(answer).decode()
+
+
+def test_recipes_run(tmp_path, monkeypatch, capsys):
+    """The code of docs/use.md, with small files in the places of the reader's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(HTTPServer, "serve_forever", HTTPServer.server_close)
+    write_file(tmp_path, "qqp_wang/test.csv", "sentence1,sentence2,label\nthe dog,dog,1\n")
+    write_file(tmp_path, "mine.conllu", CONTRACTION)
+    for place, there in {"assets": "assets", "runs/qqp": "assets/toy-dafa",
+                         "encoders/minilm": TINY}.items():
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).symlink_to(ROOT / there)
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```", PAGES["docs/use.md"], re.M | re.S):
+        if "import BertModel" not in block:                # which needs transformers
+            exec(block.replace("8000), Service", "0), Service"), names)
+    assert re.findall("(same|different) ", capsys.readouterr().out) == ["same", "different"]
+    assert "200 OK" in ask(names["Service"], b'[["a", "b"]]')
+    assert "400 Bad" in ask(names["Service"], b'[["a"')
+    assert names["duplicates"](0) in ([], ["dog"])
+    tree, = names["parse"](["Vin du pays"])
+    assert tree.spans == [(0, 3), (4, 5), (5, 6), (7, 11)] and tree.heads == ["0", "4", "4", "1"]
+    config, weights = bert_min.read_checkpoint("encoders/toy")
+    assert bert_min.load_bert(bert_min.Bert(config), weights, "encoders/toy") == []
 
 
 def test_commands_of_the_pages_are_understood(monkeypatch):
