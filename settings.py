@@ -9,7 +9,7 @@ option of the command line; `--set` gives the sizes of a method.
 """
 import re
 from dataclasses import dataclass, fields, replace
-from inspect import getattr_static
+from inspect import getattr_static, isfunction
 
 from bert_min import SelfAttention
 from support import machine
@@ -202,7 +202,7 @@ def uncalled(method, text):
         for code in (getattr(x, "__code__", None) for x in vars(base).values()):
             known |= set(code.co_names if code else ())
     for name, x in (item for base in own for item in vars(base).items()):
-        function = callable(x) or isinstance(x, (staticmethod, classmethod))
+        function = isfunction(x) or isinstance(x, (staticmethod, classmethod))
         if function and name not in known and len(re.findall(rf"\b{name}\b", text)) == 1:
             yield name
 

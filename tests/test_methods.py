@@ -122,7 +122,11 @@ class Mine({}):
     {}
 """
 ATTEND = "def attend(self, hidden, q, k, v, mask, bias): return hidden * bias.mean()\n    "
-SPREAD = "def spread(self, prior, words, segment): return words.float() * (prior is None)\n    "
+SPREAD = """calls = []
+    def spread(self, prior, words, segment):
+        self.calls.append((prior, words.tolist()))
+        return words.float()
+    """
 
 
 @pytest.mark.parametrize("base, body, idle", [
@@ -146,18 +150,11 @@ def test_what_an_own_class_overrides_is_called_or_refused(base, body, idle, work
 
 
 def test_a_spread_without_a_prior_is_called(workplace):
-    """In each layer that has weights of its own, with None; the words' places are read."""
+    """It gets None and the places of the words."""
     (workplace / "mine.py").write_text(OWN.format("SelfAttention", ATTEND + SPREAD))
-    own, calls = Settings(model="mine.py:Mine").method, []
+    own = Settings(model="mine.py:Mine").method
     reader = Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
-    data = reader.examples([Pair("the dog", "cat")])
-    inputs, _ = data.collate([0])
-    assert inputs["word_index"].tolist() == [[-1, 0, 1, -1, 0, -1]] and "prior" not in inputs
-    model = Matcher(own, config(vocab_size=reader.tokenizer.vocab_size), 2, (0, 2))
-    for layer in model.carriers().values():
-        layer.weight = torch.nn.Parameter(torch.ones(1))
-        spread = layer.spread
-        layer.spread = lambda *x, spread=spread: calls.append(x[0]) or spread(*x)
-    model.one_spread = False
-    assert model(**inputs).shape == (1, 2) and calls == [None, None]
-    assert model.changes().keys() == {"no method"}
+    inputs, _ = reader.examples([Pair("the dog", "cat")]).collate([0])
+    model = Matcher(own, config(vocab_size=reader.tokenizer.vocab_size), 2)
+    assert model(**inputs).shape == (1, 2) and model.changes().keys() == {"no method"}
+    assert own.calls == [(None, [[-1, 0, 1, -1, 0, -1]])] and "prior" not in inputs

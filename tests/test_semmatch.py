@@ -138,15 +138,15 @@ def test_co_attention_oracle():
 
 
 def test_aligned_attention_oracle():
-    """In two of five heads the factor is Knowledge's K_prior over its mean, in the others 1."""
+    """In three of five heads the factor is Knowledge's K_prior over its mean, in the others 1."""
     made, prior = METHODS["aligned"], normal(1, N, M, seed=1)
-    layer = large(made(config(num_heads=5), sharpness=2.0, share=0.4))
+    layer = large(made(config(num_heads=5), sharpness=2.0, share=0.6))
     want, *_ = knowledge.co_attention(HIDDEN[0, IN_A].tolist(), HIDDEN[0, IN_B].tolist(),
                                       (2 * prior[0]).tolist())
     want = torch.tensor(want, dtype=torch.float64)
     factors = torch.ones(5, N + M + 3, N + M + 3).double()
-    factors[:2, IN_A, IN_B] = want / want.mean()
-    factors[:2, IN_B, IN_A] = factors[:2, IN_A, IN_B].mT
+    factors[:3, IN_A, IN_B] = want / want.mean()
+    factors[:3, IN_B, IN_A] = factors[:3, IN_A, IN_B].mT
     bias, mask = layer.spread(prior, *packed()), torch.ones(1, N + M + 3).bool()
     same(bias[0].exp(), factors)
     got, seen = looked(layer, HIDDEN, mask, bias)
