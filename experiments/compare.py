@@ -45,9 +45,6 @@ from support.pairs import seen_in_training
 from support.summary import draw_line, draw_text, svg_page
 
 WIDTH = 100  # of a table, at most
-# The settings that decide which pairs a run has
-OF_PAIRS = ("task", "train_file", "dev_file", "test_file", "columns", "positive", "scores",
-            "data_dir", "limit", "held_out", "seed")
 HERE = {"device", "workers", "data_dir"}  # may differ from run to run
 WITHOUT = "no method", "no re-reading"  # the changes of a model that take its whole method out
 COLOURS = [("#0969da", "#58a6ff"), ("#bc4c00", "#f0883e"), ("#1a7f37", "#3fb950"),
@@ -55,13 +52,6 @@ COLOURS = [("#0969da", "#58a6ff"), ("#bc4c00", "#f0883e"), ("#1a7f37", "#3fb950"
 
 
 # ---- What is to be run --------------------------------------------------------------------------
-
-class Member(NamedTuple):
-    """A run of a group."""
-    row: str
-    set: str     # its column: task, and what else varies
-    given: dict  # the options of its training
-
 
 def read_value(option, text):
     """dict setting -> value of one VALUE of --vary, such as "dafa --layers all", or ValueError."""
@@ -74,7 +64,7 @@ def read_value(option, text):
 
 
 def plan_group(vary, seeds, shared):
-    """{name of a run's folder: Member} of a group. Raises ValueError for a mistake.
+    """{name of a run's folder: (row, column, options of its training)}, or ValueError.
 
     vary: [[option, value, ...], ...]. shared: options of all runs.
     """
@@ -91,60 +81,47 @@ def plan_group(vary, seeds, shared):
         words = re.findall(r"\.?\w[\w.]*", " ".join(texts))
         with prefix_errors(f"{'-'.join(words)}: "):
             task = read_options(given)[0].task_name
-        others = [f"{option} {text}" for option, text in values.items()
-                  if option not in ("task", of_rows)]
+        column = ", ".join([task, *(f"{option} {text}" for option, text in values.items()
+                                    if option not in ("task", of_rows))])
         for seed in seeds:
             name = "-".join([*words, f"seed{seed}"])
             refuse(name in found, f"--vary: two values have the same folder, {name}; change one")
-            found[name] = Member(values[of_rows], ", ".join([task, *others]),
-                                 given | {"seed": seed})
+            found[name] = values[of_rows], column, given | {"seed": seed}
     return found
 
 
 # ---- Running ------------------------------------------------------------------------------------
 
-def check_group(folder, members, test):
-    """Raises ValueError for a missing data set, and for a run in the folder that is not the asked
-    one: its settings, its recipe, its pairs or its own code are others.
+def check_run(place, given, test):
+    """Raises ValueError for a missing data set, and if the run in the folder `place` is not the
+    one that the options ask for: its settings, recipe, pairs or own code are others.
     """
-    sums = {}
-    for name, member in members.items():
-        settings, recipe = read_options(member.given)
-        place = tuple(getattr(settings, option) for option in OF_PAIRS)
-        if place not in sums:
-            if test:
-                load_test_splits(settings)
-            _, splits = load_pairs(settings)
-            sums[place] = sha256_of_pairs({split: splits[split]
-                                           for split in seen_in_training(splits)})
-        asked = asdict(settings) | asdict(recipe) | {
-            "pairs": sums[place], "own": own_sums(model=settings.model,
-                                                  parser=settings.parser or "")}
-        for file in ("config.json", "result.json"):  # the first is there while a run trains
-            if (folder / name / file).exists():
-                check_run(folder / name / file, asked)
-
-
-def check_run(file, asked):
-    """Raises ValueError unless a run's file has what is asked: dict option -> value, and the sums
-    of "pairs" and "own", which config.json lacks: train.resume checks them.
-    """
-    begun = read_json(file)
-    with made_here(file):
-        found = begun["settings"] | begun["recipe"]
-        found |= {"pairs": begun.get("pairs_sha256", asked["pairs"]),
-                  "own": begun.get("own", asked["own"])}
-    for option in asked.keys() - HERE - {"out"}:
-        refuse(found.get(option) != asked[option], f"{file.parent}: was made with {option} "
-               f"{found.get(option)!r:.40}, not {asked[option]!r:.40}; restore it, or name another "
-               "--out")
+    settings, recipe = read_options(given)
+    _, splits = load_pairs(settings)
+    if test:
+        load_test_splits(settings)
+    asked = asdict(settings) | asdict(recipe)
+    asked["pairs"] = sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
+    asked["own"] = own_sums(model=settings.model, parser=settings.parser or "")
+    for file in (place / "config.json", place / "result.json"):  # the first while a run trains
+        if not file.exists():
+            continue
+        begun = read_json(file)
+        with made_here(file):
+            found = begun["settings"] | begun["recipe"]
+        for name, key in (("pairs", "pairs_sha256"), ("own", "own")):
+            found[name] = begun.get(key, asked[name])  # train.resume checks what the first lacks
+        for name, value in asked.items():
+            same = name in HERE or name == "out" or found.get(name) == value
+            refuse(not same, f"{place}: was made with {name} {found.get(name)!r:.40}, not "
+                   f"{value!r:.40}; restore it, or name another --out")
 
 
 def train_group(folder, members, test):
     """Trains what is missing. Returns: dict name of a run that failed -> its message."""
     failed = {}
-    for number, (name, member) in enumerate(members.items(), 1):
-        place, given = folder / name, member.given
+    for number, (name, (*_, given)) in enumerate(members.items(), 1):
+        place = folder / name
         ended, tested = ((place / file).exists() for file in ("result.json", "test.json"))
         if ended and (tested or not test):
             continue
@@ -182,11 +159,12 @@ def read_run(place, test):
 
 def run_group(folder, members, test, command):
     """Trains a group, writes its files and prints its table."""
-    check_group(folder, members, test)
+    for name, (*_, given) in members.items():
+        check_run(folder / name, given, test)
     failed, found = train_group(folder, members, test), []
-    for name, member in members.items():
+    for name, (row, column, given) in members.items():
         if name not in failed:
-            found.append({"row": member.row, "set": member.set, "seed": member.given["seed"]}
+            found.append({"row": row, "set": column, "seed": given["seed"]}
                          | read_run(folder / name, test))
     lines = ",\n".join(map(json.dumps, found))
     write_text(folder / "scores.json",
@@ -442,7 +420,8 @@ def draw_rows(found, against=None):
                for x in (*change[:3], *dots) if x is not None]
     left, right, bottom = 230, 560, 34 + 30 * len(rows)
     place, named = make_axis([*numbers, *[0.0] * bool(base)] or [0.0], left, right)
-    parts = ["<style>.dot { fill: #656d76; fill-opacity: 0.6 }</style>",
+    parts = ["<style>.dot { fill: #656d76; fill-opacity: 0.6 } @media (prefers-color-scheme: dark) "
+             "{ .dot { fill: #d1d9e0 } }</style>",
              draw_text(left, 18, f"points above {against}" if base else "score", "title")]
     for x in named:
         kind = "grid" if x or not base else "zero"

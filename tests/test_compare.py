@@ -118,12 +118,6 @@ def test_another_run_in_the_folder_is_refused(faked):
     refused("G/mine.py-Mine-seed0 batch_size 8, not 9; --out", *mine, "--batch-size", "9",
             by=command)
     refused("printed '', not '6'", *mine, "--printed", "6", by=command)
-    own = Path("mine.py").read_text()
-    Path("mine.py").write_text(own + "# more\n")
-    load_own.cache_clear()
-    refused("own --out", *mine, by=command)
-    Path("mine.py").write_text(own)
-    load_own.cache_clear()
     lines = Path("train.tsv").read_text()
     Path("train.tsv").write_text(lines + "a\tb\t1\n")
     refused("pairs --out", *mine, by=command)
@@ -134,6 +128,11 @@ def test_another_run_in_the_folder_is_refused(faked):
     refused("mine.py-Mine-seed0", *mine, by=command)
     Path("G/mine.py-Mine-seed0/result.json").rename("G/mine.py-Mine-seed0/config.json")
     refused("printed", *mine, "--printed", "6", by=command)  # of an unfinished run, too
+    Path("G/mine.py-Mine-seed0/config.json").rename("G/mine.py-Mine-seed0/result.json")
+    with open("mine.py", "a") as file:
+        file.write("# more\n")
+    load_own.cache_clear()
+    refused("own --out", *mine, by=command)
     assert len(faked) == 1
 
 

@@ -204,6 +204,6 @@ _ = train_on("synonyms", "bert", learned=0.95)
 # %% [markdown]
 # **Does difference attention help?** Look at both accuracies: one run with one seed cannot say it. With a pre-trained
 # encoder and five seeds the library's DABERT is 0.2 points above plain BERT over four test sets; the 95 % interval,
-# from -0.2 to 0.6, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation.
+# from -0.2 to 0.5, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation.
 # They need not show in an accuracy: the layer's input is still added to its result, and the other layers are plain
 # BERT's.

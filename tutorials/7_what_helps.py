@@ -168,6 +168,6 @@ verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"], guess)
 #
 # Equal words help there as well, and trees in the same form less. Other pairs' trees do harm. Is Aligned a gain there,
 # or a repair of an encoder that was tuned on single sentences? After this encoder had read copies of texts, with masked
-# words and no labels, plain BERT had 81.7 (1.0) and Aligned 84.6 (0.6), six seeds: most of the gain is a repair, and
+# words and no labels, plain BERT had 81.7 (1.0) and Aligned 84.6 (0.6), six seeds: a part of the gain is a repair, and
 # some is left. What is true of a small world need not be true elsewhere. `docs/results.md` has what was tried, and what
 # was not.
