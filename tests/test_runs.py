@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import train
-from experiments import english, explain
+from experiments import explain
 import run as runs
 from run import Run
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
@@ -84,24 +84,20 @@ def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
     assert "the shipped parser: the file has changed" in capsys.readouterr().out
 
 
-def test_a_run_in_use_is_as_it_was_trained(trained):
-    trained()
+@pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
+def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
+    """The caller's random state stays, its own is where the seed put it. A file of float16 has a
+    float32 model; a file starts no processes. A mistake is one line."""
+    saved = loaded(trained(*of(model)) / "best.pt")
+    halves = {name: x.half() for name, x in saved["weights"].items()}
+    saved["settings"] |= {"workers": 100}
+    torch.save(saved | {"weights": halves}, "run/best.pt")
     before = torch.get_rng_state()
     opened = train.open_run("run", data_dir=Path("x"), precision=None)
     assert opened.settings.data_dir == "x" and torch.equal(before, torch.get_rng_state())
     for given, words in (({"epochs": 3}, ["--epochs"]), ({"precision": "fp8"}, ["--precision"]),
                          ({"model": Task}, ["model", "Task"])):
         fails(lambda given=given: train.open_run("run", **given), *words)
-
-
-@pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
-def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
-    """Its own random state is where the seed put it. A file of float16 has a float32 model; a file
-    starts no processes, and has no option that is gone."""
-    saved = loaded(trained(*of(model)) / "best.pt")
-    halves = {name: x.half() for name, x in saved["weights"].items()}
-    saved["settings"] |= {"workers": 100, "parses": None}
-    torch.save(saved | {"weights": halves}, "run/best.pt")
     monkeypatch.setattr(torch.random, "fork_rng", contextlib.nullcontext)
     opened = train.open_run("run", device="cpu")
     assert opened.reader.workers == 0
@@ -213,41 +209,29 @@ def test_a_first_hour(monkeypatch, capsys):
     assert out == Path("x.tsv").read_text() and "pairs labelled: 9" in notes
 
 
-def test_what_is_written_lies_over_nothing(trained, monkeypatch):
-    """Tables of the same name, columns, files, encoders' folders stay."""
+def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch):
+    """Tables of the same name, columns, files, encoders' folders stay. Where a start was cut off
+    before the first step there is nothing to lose."""
     trained("--test-file", "test.tsv")
     for _ in range(2):
         assert command("--from", "run", "--predict", "test.tsv") == 0
     assert rows_of("run/predictions-test.tsv") == rows_of("run/predictions-test-2.tsv")
     before, asked = Path("train.tsv").read_text(), at_call(monkeypatch, Run, "logits", 0)
     for file, out, status in (("test.tsv", "train.tsv", 2), ("test.tsv", "none/new.csv", 2),
-                              ("run/predictions-test.tsv", "again.tsv", 2),  # has predictions
-                              ("test.tsv", "new.csv", 0)):
+                              ("test.tsv", "", 2), ("test.tsv", "new.csv", 0),
+                              ("run/predictions-test.tsv", "again.tsv", 2)):  # has predictions
         assert command("--from", "run", "--predict", file, "--out", out) == status
-    refused("--out", "--from", "run", "--predict", "test.tsv", "--out", "")
     assert len(asked) == 1  # mistakes are found before the work
-    monkeypatch.setattr("os.access", lambda *args: False)  # somebody else's folder
-    refused("run", "--from", "run", "--test")
     assert Path("train.tsv").read_text() == before and len(rows_of("new.csv")) == 9
+    fails(lambda: explain.main(["run", "a", "b", "--out", "run/best.pt"]), "run/best.pt", "exists")
     shutil.copytree(TINY, "encoder")
     refused("encoder config.json", "--bert", "encoder", out="encoder", by=run)
-
-
-def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch):
-    """But where a start was cut off before the first step there is nothing to lose."""
-    trained("--test-file", "test.tsv")
-    for command_of, *args, place in (
-            (explain, "run", "a", "b", "--out", "run/best.pt"),
-            (english, "--data-dir", "data", "--out", "."),
-            (english, "--export", "run", "--out", "run")):
-        held = {".": "train.tsv", "run": "run/best.pt"}.get(place, place)
-        fails(lambda main=command_of.main, args=(*args, place): main(args), held, "exists")
-    write_file(Path("theirs"), "test.json", "[]")
-    refused("theirs/test.json exists", out="theirs", by=run)
     with monkeypatch.context() as patch:
         at_call(patch, train, "save_last", 1)
         assert run(out="early") == 130
     assert run("--epochs", "1", out="early") == 0
+    monkeypatch.setattr("os.access", lambda *args: False)  # somebody else's folder
+    refused("run", "--from", "run", "--test")
 
 
 def test_a_table_is_labelled_in_parts(trained, monkeypatch):
