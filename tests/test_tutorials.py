@@ -255,8 +255,8 @@ HAND_INS = {        # file -> (its text, the points of difference_scores, words 
     "endless.py": (HEAD + RIGHT.replace("return", "while True: pass\n    return"), 0,
                    "not checked: ended after 3 seconds"),
     "names.py": (HEAD + RIGHT.replace("return", "from semmatch import joined_signal as x; return"),
-                 2, "look: it names semmatch.joined_signal (cell 2, line 2)"),
-    "tells.py": (f"{HEAD}x = check.__globals__\n\n# %%\n{RIGHT}", 2, "look: it names check.__gl"),
+                 2, "look: it names semmatch (cell 2, line 2)"),
+    "tells.py": (f"{HEAD}x = check.__globals__\n\n# %%\n{RIGHT}", 2, "__ (cell 2, line 1)"),
     "two.py": (f"{HEAD}{RIGHT}\n# %%\nbegin(3)", 2, "has also lesson 3"),
     "brackets.ipynb": ("[" * 99999, "", "is no notebook"), "notes.py": ("x", "", "is no lesson"),
     "bytes.py": (b"\xff\0", "", "is no text in UTF-8")}
@@ -278,7 +278,7 @@ def test_points_of_hand_ins(tmp_path, capsys):
         text, won, words = HAND_INS.get(row["hand-in"], ("", "", "is no plain file"))
         page = (out / "pages" / f"{row['hand-in']}.txt").read_text("utf-8")
         assert row["difference_scores"] == str(won) and words in row["remark"] + page, row
-        assert ("look" in row["remark"]) == ("look" in words)
+        assert ("look" in row["remark"]) == ("(cell 2" in words)
         assert str(tmp_path) not in page and row["sum"] == row["points"] or row["student"] == "ann"
     assert {row["sum"] for row in rows if row["student"] == "ann"} == {"2"}
     assert subprocess.run(["pgrep", "-f", "sleep 987654"]).returncode == 1

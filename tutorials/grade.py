@@ -40,9 +40,9 @@ LARGEST = 2_000_000     # bytes: of a hand-in, of what it writes
 MEMORY = 4 * 2 ** 30    # bytes
 CONTAINERS = "/.dockerenv", "/run/.containerenv"        # one of them exists inside a container
 SUBREAPER = 36          # of prctl: who has lost its parent becomes a child of this process
-OURS = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("*.py")} | {"support"}
-HIDDEN = {"__import__", "exec", "eval", "importlib", "inspect", "gc", "modules", "__globals__",
-          "_getframe", "tell"}
+WATCHED = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("*.py")} | {
+    *TASKS, "TASKS", "support", "tell", "exec()", "eval()", "__import__()", "importlib", "inspect", "gc",
+    "modules", "__globals__", "_getframe"}      # what can give points without work
 
 
 # ---- What was handed in -------------------------------------------------------------------------
@@ -87,38 +87,32 @@ def read_own(number):
     return cells, names
 
 
-def marks_in(cells):
-    """What these cells name of the library, under whatever name: dict text -> "cell, line"."""
-    marks, bound = {}, set()
+def named_in(cells):
+    """What these cells import or use as an attribute; other names have "()" behind them. dict
+    name -> "cell, line" """
+    found = {}
     for number, cell in enumerate(cells, 1):
-        nodes = []
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            nodes = ast.walk(ast.parse(cell))
-        for node in nodes:
-            found = ""
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-                for name in node.names:
-                    if f"{module}{name.name}".split(".")[0] in OURS | HIDDEN:
-                        found = f"{module}{name.name}"
-                        bound.add(name.asname or name.name)
-                        marks.setdefault(found, f"cell {number}, line {node.lineno}")
-            elif isinstance(node, ast.Attribute) and (
-                    node.attr in HIDDEN or getattr(node.value, "id", "") in bound):
-                found = ast.unparse(node)
-            elif isinstance(node, ast.Name) and node.id in HIDDEN:
-                found = node.id
-            if found:
-                marks.setdefault(found, f"cell {number}, line {node.lineno}")
-    return marks
+            for node in ast.walk(ast.parse(cell)):
+                names = []
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    names = [*(alias.name for alias in node.names), getattr(node, "module", None)]
+                elif isinstance(node, ast.Attribute):
+                    names = [node.attr]
+                elif isinstance(node, ast.Name):
+                    names = [f"{node.id}()"]
+                for name in filter(None, names):
+                    found.setdefault(name, f"cell {number}, line {node.lineno}")
+    return found
 
 
 def remark_on(cells):
     """What a lecturer should look at: two lessons in a file; what could have given points."""
     first, *more = lessons_of(cells)
     said = [f"has also lesson {number}, which is not graded: a file for each" for number in more]
-    own = marks_in(read_own(first)[0])
-    looks = [f"{text} ({place})" for text, place in marks_in(cells).items() if text not in own]
+    own = named_in(read_own(first)[0])
+    looks = [f"{name} ({place})" for name, place in named_in(cells).items()
+             if name.split(".")[0] in WATCHED and name not in own]
     if looks:
         said.append(f"look: it names {', '.join(looks[:5])}")
     return "; ".join(said)
@@ -268,9 +262,9 @@ def page_of(path, grades, remark):
     """The messages for one student, who finds no path of ours in them."""
     if not grades:
         return f"{path.name} {remark}. No points.\n"
-    lines = [f"{won}/{most}  {name}  {message}".rstrip()
-             for name, (won, most, message) in grades.items()]
     won, most, _ = zip(*grades.values())
+    lines = [f"{points}/{of}  {name}  {message}".rstrip()
+             for name, (points, of, message) in grades.items()]
     return "\n".join([f"{path.name}: {sum(won)} of {sum(most)} points", "", *lines, ""])
 
 
@@ -278,17 +272,15 @@ def write_all(out, rows, pages):
     """Writes the table and all pages: what a hand-in does to them is gone after the next one.
 
     rows: dicts of the table, with "lesson". Of two hand-ins of a lesson the better one counts."""
-    text = io.StringIO()
+    text, best = io.StringIO(), {}
+    for row in rows:
+        of_student = best.setdefault(row["student"], {})
+        of_student[row["lesson"]] = max(row["points"], of_student.get(row["lesson"], 0))
     table = csv.DictWriter(text, ["student", "sum", "hand-in", "points", *TASKS, "remark"],
                            extrasaction="ignore")
     table.writeheader()
     table.writerow({"student": "maximum"} | {name: task.points for name, task in TASKS.items()})
-    for row in rows:
-        best = {}
-        for other in sorted(rows, key=lambda other: other["points"]):
-            if other["student"] == row["student"]:
-                best[other["lesson"]] = other["points"]
-        table.writerow(row | {"sum": sum(best.values())})
+    table.writerows(row | {"sum": sum(best[row["student"]].values())} for row in rows)
     for path, content in [("points.csv", text.getvalue()), *pages.items()]:
         (out / path).parent.mkdir(parents=True, exist_ok=True)
         write_text(out / path, content)
