@@ -655,7 +655,8 @@ class Matcher(nn.Module):
         self.bert = Bert(config, lambda layer: method(config, **options) if layer in layers
                          else SelfAttention(config))
         self.carrier = min(layers) if hasattr(method, "spread") else None
-        self.has_prior = prior_of(method, options) is not None
+        used = "prior" not in options.get("without", ())
+        self.has_prior = used and prior_of(method, options) is not None
         names = self.bert.layers[layers[0]].attention.state_dict()
         # Without weights of the method's own, all layers would make the same of a prior.
         self.one_spread = all(name.startswith(("query.", "key.", "value.")) for name in names)
