@@ -73,8 +73,9 @@ def describe_run(run):
             right = f"its scores and people's have Pearson's r = {scores['pearson']:.2f}"
         else:
             right = f"{100 * scores['accuracy']:.0f} of 100 answers were right"
-        pairs = f"{result['pairs']['train']:,} pairs of {run.task.name}"
-        return f"On pairs that it was not trained on, {right}.", f"{model}, trained on {pairs}."
+        data = "" if run.task.name == "own" else f" of {run.task.name}"
+        return (f"On pairs that it was not trained on, {right}.",
+                f"{model}, trained on {result['pairs']['train']:,} pairs{data}.")
 
 
 def answers_without(run, pair):
@@ -237,7 +238,7 @@ def draw_pair(words, marks, roles, values):
     step, parts, wide = STEP + 14 * any(roles), [], []
     for own, marked, below in zip(words, marks, roles):
         own, below = [*map(cut_word, own)], [*map(cut_word, below)]
-        wide.append(10 + max([9 * len(x) for x in own] + [7 * len(x) for x in below]))
+        wide.append(10 + max([10 * len(x) for x in own] + [7 * len(x) for x in below]))
         x, anchor = (wide[0] - 6, "end") if len(wide) == 1 else (wide[0] + GAP + 6, "start")
         for i, word in enumerate(own):
             kind = "own" if marked[i] else "word"
