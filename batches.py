@@ -149,7 +149,7 @@ class Examples:
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known = pairs, reader, known
-        self.tokens = []
+        self.tokens, self.parts, self.batches = [], [], None
         largest = max(reader.tokenizer.vocab_size, reader.max_length)
         small = np.int16 if largest < 2 ** 15 else np.int32
         for part in (pairs[i:i + ENCODED] for i in range(0, len(pairs), ENCODED)):
@@ -188,10 +188,20 @@ class Examples:
         return None if None in labels else torch.tensor(labels)
 
     def loader(self, parts, pinned=False):
-        """The collated batches of `parts`, a list of lists of places, in order."""
-        return DataLoader(range(len(self.pairs)), batch_sampler=parts, collate_fn=self.collate,
-                          num_workers=self.reader.workers, pin_memory=pinned,
-                          generator=torch.Generator())  # so that the global one is not touched
+        """The collated batches of `parts`, a list of lists of places, in order. The processes that
+        collate stay for the parts of the next call, because it takes seconds to start them.
+        """
+        self.parts[:] = parts
+        if self.batches is None:
+            self.batches = DataLoader(
+                range(len(self.pairs)), batch_sampler=self.parts, collate_fn=self.collate,
+                num_workers=self.reader.workers, persistent_workers=self.reader.workers > 0,
+                pin_memory=pinned, generator=torch.Generator())  # the global one is not touched
+        return self.batches
+
+    def __getstate__(self):
+        """The state that pickle copies to a worker, without the other workers."""
+        return vars(self) | {"batches": None}
 
 
 class WordExamples(Examples):
@@ -199,6 +209,7 @@ class WordExamples(Examples):
 
     def __init__(self, pairs, reader, known):
         self.pairs, self.reader, self.known = pairs, reader, known
+        self.parts, self.batches = [], None
         longest = [max(len(known[p.a].words), len(known[p.b].words), 1) for p in pairs]
         self.lengths = [min(reader.max_length, words) for words in longest]
 

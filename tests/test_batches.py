@@ -1,6 +1,7 @@
 """batches.py: pairs become padded tensors; each row as if it were alone, each place once."""
 import itertools
 import math
+import multiprocessing
 import os
 import pickle
 import random
@@ -140,6 +141,19 @@ def test_relations(toy, without, parses, facts):
     assert labels is None and batch["prior"].nonzero().tolist() == found
     assert batch["prior"].shape == (2, 2, 3, 5)
     assert data.collate([1])[0]["prior"].shape == (1, 1, 2, 5)
+
+
+def test_workers_stay_for_the_next_batches():
+    """They give what the process itself gives, also after batches that nobody took."""
+    data, workers = beginning("--workers", "1")[1]["train"], set()
+    before = {*multiprocessing.active_children()}
+    for parts in ([[0, 1], [2]], [[3]], [[4, 0], [1]]):
+        for part, (batch, labels) in zip(parts[:1], data.loader(parts)):
+            expected = data.collate(part)
+            assert labels.equal(expected[1])
+            assert all(x.equal(expected[0][name]) for name, x in batch.items())
+        workers |= {*multiprocessing.active_children()} - before
+    assert len(workers) == 1
 
 
 def test_a_reader_keeps_the_texts_read_last(monkeypatch):
