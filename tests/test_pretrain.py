@@ -159,13 +159,24 @@ def test_a_reading_of_a_published_encoder(workplace, monkeypatch):
     assert changed == {name for name in before if "pooler" not in name}
 
 
+def test_a_loss_that_is_not_finite_is_found_at_its_step(workplace, monkeypatch):
+    real, calls = pretrain.masked_loss, []
+
+    def loss(*args):
+        calls.append(args)
+        return real(*args) * (math.nan if len(calls) == 4 else 1)
+
+    monkeypatch.setattr(pretrain, "masked_loss", loss)
+    refused("nan step 3: --lr", "--bert", TINY, "--texts", "train.tsv", *CPU, "--steps", "9",
+            by=read)
+
+
 @pytest.mark.parametrize("args, words", [
     ([], "--task --texts"), (["--task", "nothing"], "nothing mrpc"),
     (["--texts", "few.txt"], "20 texts found 2"),
     (["--texts", "train.tsv", "--bert", "train.tsv"], "--bert train.tsv"),
     (["--texts", "train.tsv", "--out", "full"], "full/vocab.txt exists"),
-    (["--texts", "train.tsv", "--lr", "1e9", "--steps", "1"], "lower --lr"),
-    (["--texts", "train.tsv", "--lr", "1e9", "--steps", "30"], "step --lr")])
+    (["--texts", "train.tsv", "--lr", "1e9", "--steps", "1"], "10,000 lower --lr")])
 def test_mistakes_are_one_line(workplace, args, words):
     Path("few.txt").write_text("one text\n\nanother text\none text\n")
     Path("full").mkdir()
