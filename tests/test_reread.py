@@ -189,9 +189,9 @@ def test_a_token_is_read_no_more_often_than_its_limit(rows, seed, steps):
         left = coverage(left, read, phi, mask)
         assert torch.equal(left[:, 0] <= SPENT, phi[:, 0] <= time / (1 - SPENT))
         assert (left[:, 1:] == 1).all()
-    left = torch.ones(2, 3)
+    left, whole = torch.ones(2, 3).double(), torch.ones(2, 3).double()
     for time in range(3):                                   # 1 - 1/3 - 1/3 - 1/3 is above 0
-        left = coverage(left, torch.ones(2, 3), torch.full((2, 3), 3.0), torch.ones(2, 3) > 0)
+        left = coverage(left, whole, 3 * whole, whole > 0)
     assert (left == 1).all()
 
 
