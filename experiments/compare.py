@@ -47,8 +47,7 @@ from support.summary import draw_line, draw_text, svg_page
 WIDTH = 100  # of a table, at most
 HERE = {"device", "workers", "data_dir"}  # may differ from run to run
 WITHOUT = "no method", "no re-reading"  # the changes of a model that take its whole method out
-COLOURS = [("#0969da", "#58a6ff"), ("#bc4c00", "#f0883e"), ("#1a7f37", "#3fb950"),
-           ("#8250df", "#bc8cff"), ("#656d76", "#9198a1")]  # of lines, on light and on dark
+COLOURS = "#2f81f7", "#d9762b", "#2ea043", "#a371f7", "#848d97"  # seen on light and on dark
 
 
 # ---- What is to be run --------------------------------------------------------------------------
@@ -401,48 +400,41 @@ def make_axis(values, start, end):
     return lambda x: start + size * (x - low), [round(step * number, 3) for number in numbers]
 
 
-def draw_rows(found, against=None):
-    """SVG text: for each row a dot a seed, a bar for the mean, a line for the 95 % interval.
-
-    against: the row from whose mean differences are drawn; None: scores are drawn. A dot is the
-    mean of a seed over the columns; there are none where these have different numbers of runs.
+def draw_rows(found, against):
+    """SVG text of the differences from the row `against`: for each row a dot a seed, a bar for the
+    mean, a line for the 95 % interval. Over several columns a dot is the mean of their differences,
+    and there is none where the columns have different numbers of runs.
     """
-    table, rows = table_of(found), {}
-    changes, base = changes_from(table, against)[0], table.get(against, {})
-    for row, scores in table.items():
-        minus = {column: statistics.fmean(values) for column, values in base.items()}
-        seeds = [[x - minus.get(column, 0) for x in values] for column, values in scores.items()]
-        dots = [statistics.fmean(x) for x in zip(*seeds)] if len({*map(len, seeds)}) == 1 else []
-        mean = Change(statistics.fmean(map(statistics.fmean, seeds)))
-        if not base or row in changes:
-            rows[row] = changes.get(row, mean), dots
-    numbers = [100 * x for change, dots in rows.values()
-               for x in (*change[:3], *dots) if x is not None]
-    left, right, bottom = 230, 560, 34 + 30 * len(rows)
-    place, named = make_axis([*numbers, *[0.0] * bool(base)] or [0.0], left, right)
-    parts = ["<style>.dot { fill: #656d76; fill-opacity: 0.6 } @media (prefers-color-scheme: dark) "
-             "{ .dot { fill: #d1d9e0 } }</style>",
-             draw_text(left, 18, f"points above {against}" if base else "score", "title")]
+    table = table_of(found)
+    (changes, _), base, dots = changes_from(table, against), table[against], {}
+    for row in changes:
+        columns = [[100 * (x - statistics.fmean(base[column])) for x in scores]
+                   for column, scores in table[row].items()]
+        alike = len({*map(len, columns)}) == 1
+        dots[row] = [statistics.fmean(seed) for seed in zip(*columns)] if alike else []
+    ends = [100 * x for change in changes.values() for x in change[:3] if x is not None]
+    left, right, bottom = 230, 560, 34 + 30 * len(changes)
+    place, named = make_axis([0.0, *ends, *itertools.chain(*dots.values())], left, right)
+    parts = [draw_text(left, 18, f"points above {against}", "title")]
     for x in named:
-        kind = "grid" if x or not base else "zero"
-        parts += [draw_line(place(x), 28, place(x), bottom, kind),
+        parts += [draw_line(place(x), 28, place(x), bottom, "grid" if x else "zero"),
                   draw_text(place(x), bottom + 18, f"{x:g}", "soft", "middle")]
-    for i, (row, (change, dots)) in enumerate(rows.items()):
+    for i, (row, change) in enumerate(changes.items()):
         y, x = 48 + 30 * i, place(100 * change.mean)
+        parts.append(draw_text(left - 12, y + 4, row, "", "end"))
         if change.low is not None:
             low, high = place(100 * change.low), place(100 * change.high)
             parts.append(draw_line(low, y, high, y, "mark"))
-        parts += [draw_text(left - 12, y + 4, row, "", "end"),
-                  *(f'<circle class="dot" cx="{place(100 * dot):.1f}" cy="{y}" r="3"/>'
-                    for dot in dots),
-                  f'<rect class="mark" x="{x - 1:.1f}" y="{y - 8}" width="2" height="16"/>',
-                  draw_text(right + 14, y + 4, points(change).lstrip("" if base else "+"))]
+        parts += [f'<circle class="dot" cx="{place(dot):.1f}" cy="{y}" r="3" fill="{COLOURS[-1]}"/>'
+                  for dot in dots[row]]
+        parts += [f'<rect class="mark" x="{x - 1:.1f}" y="{y - 8}" width="2" height="16"/>',
+                  draw_text(right + 14, y + 4, points(change))]
     return svg_page(right + 160, bottom + 30, parts)
 
 
 def draw_curves(curves, title, step=1):
     """SVG text: a line for each of a dict name -> list of numbers, at step, 2·step, 3·step, ..."""
-    left, right, bottom, parts, light, dark = 50, 450, 270, [], [], []
+    left, right, bottom, parts = 50, 450, 270, []
     last = step * max(map(len, curves.values()), default=1)
     high, named = make_axis([x for line in curves.values() for x in line] or [0.0], bottom, 40)
     wide, places = make_axis([step, last], left, right)
@@ -452,16 +444,13 @@ def draw_curves(curves, title, step=1):
     parts += [draw_text(left, 20, title, "title"),
               *(draw_text(wide(x), bottom + 20, f"{x:g}", "soft", "middle") for x in places)]
     for i, (name, line) in enumerate(sorted(curves.items(), key=lambda item: -item[1][-1])):
-        for colour, styles in zip(COLOURS[i % len(COLOURS)], (light, dark)):
-            styles.append(f".line{i} {{ stroke: {colour} }}")
         path = " ".join(f"{wide(step * j):.1f},{high(x):.1f}" for j, x in enumerate(line, 1))
-        y, start = 46 + 24 * i, f'<polyline class="curve line{i}"'
-        start += ' stroke-dasharray="6 4"' * (i % 2)
+        y, dashes = 46 + 24 * i, "; stroke-dasharray: 6 4" * (i % 2)
+        start = f'<polyline class="curve" style="stroke: {COLOURS[i % len(COLOURS)]}{dashes}"'
         parts += [f'{start} points="{path}"/>',
                   f'{start} points="{right + 20},{y} {right + 50},{y}"/>',
                   draw_text(right + 58, y + 4, name)]
-    style = f"{' '.join(light)} @media (prefers-color-scheme: dark) {{ {' '.join(dark)} }}"
-    return svg_page(right + 290, bottom + 34, [f"<style>{style}</style>", *parts])
+    return svg_page(right + 290, bottom + 34, parts)
 
 
 # ---- The command line ---------------------------------------------------------------------------
@@ -473,6 +462,7 @@ def show(places, against=None, rows=(), draw=None, curves=None):
     wanted = dict.fromkeys([*[against] * bool(against), *(rows or known)])
     unknown = ", ".join(wanted.keys() - known.keys())
     refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
+    refuse(draw and not against, "--draw: needs --against, from which it draws differences")
     check_free(*filter(None, (draw, curves)), option="--draw, --curves")
     found = [run for row in wanted for run in found if run["row"] == row]
     print_once(table_text(found, against))
@@ -495,7 +485,7 @@ def command_line():
     shown.add_argument("--show", nargs="+", metavar="FILE", help="print it; files or folders")
     shown.add_argument("--against", metavar="ROW", help="differences from this row")
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="these rows alone, in this order")
-    shown.add_argument("--draw", metavar="FILE.svg", help="draw a dot a seed, a bar a mean")
+    shown.add_argument("--draw", metavar="FILE.svg", help="draw the differences, a dot a seed")
     shown.add_argument("--curves", metavar="FILE.svg", help="draw dev after each epoch")
     add_options(parser)
     return parser

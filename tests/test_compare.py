@@ -265,4 +265,5 @@ def test_pictures_have_a_dot_a_seed_and_a_bar_a_mean(capsys):
                        Path("c.svg").read_text())
     assert [name for _, name in lines] == ["dafa", "bert", "dabert"]
     assert [len(points.split()) for points, _ in lines] == [1, 2, 2]  # seed 1 of dafa ended early
-    refused("x.svg exists", "--show", "x.json", "--draw", "x.svg", by=command)
+    refused("--against", "--show", "x.json", "--draw", "y.svg", by=command)
+    refused("c.svg exists", "--show", "x.json", "--curves", "c.svg", by=command)
