@@ -247,7 +247,14 @@ for n in range(3, 30):
         with contextlib.suppress(OSError):
             os.write(n, line + b'\\n')"""}
 HAND_INS = {        # file -> (its text, the points of difference_scores, words of remark or page)
-    "right.py": (HEAD + RIGHT, 2, "2/2  difference_scores"),
+    "right.py": (f"{HEAD}{RIGHT}\n# %%\n" + RIGHT.replace("abs", "square"), 2, "2/2  diff"),
+    "lambda.py": (f"""{HEAD}difference_scores = lambda q, k: q
+check(difference_scores)
+
+# %%
+def difference_attention(q, k, v, mask):
+    return attention_weights(difference_scores(q, k) / q.shape[-1] ** 0.5, mask) @ v
+check(difference_attention)""", 0, "2/2  difference_attention"),
     **{f"{name}.py": (f"{HEAD}{code}\n\n# %%\n{RIGHT}", 2, "") for name, code in PRANKS.items()},
     "ann/a.ipynb": (build.notebook_of(f"# %%\n{HEAD}!ls\n\n# %%\n{RIGHT}"), 2, "2 of 14"),
     "ann/b.py": (HEAD + RIGHT.replace("abs", "square"), 0, "tried with"),
