@@ -243,7 +243,7 @@ PRANKS = {      # a cell that costs nothing, before one that is right
     "sleeps": f"import subprocess\nsubprocess.Popen(['sleep', {SLEEP!r}], start_new_session=True)",
     "forges": """import contextlib, os
 for n in range(3, 30):
-    for line in (b'[[]', b'{}', b'\\xff', b'[9, 9, 9]', b'[0, [], 1]', b'[-1, 1, 1]', b'[' * 9999):
+    for line in (b'[[]', b'\\xff', b'[9, 9, 9]', b'[0, [1], ""]', b'{}', b'[' * 9999):
         with contextlib.suppress(OSError):
             os.write(n, line + b'\\n')"""}
 HAND_INS = {        # file -> (its text, the points of difference_scores, words of remark or page)
@@ -265,7 +265,7 @@ check(difference_attention)""", 0, "2/2  difference_attention"),
     "names.py": (HEAD + RIGHT.replace("return", "from semmatch import joined_signal as x; return"),
                  2, "look: it names semmatch (cell 2, line 2)"),
     "tells.py": (f"{HEAD}x = check.__globals__\n\n# %%\n{RIGHT}", 2, "__ (cell 2, line 1)"),
-    "two.py": (f"{HEAD}{RIGHT}\n# %%\nbegin(3)", 2, "has also lesson 3"),
+    "ann/c.py": (f"{HEAD}{RIGHT}\n# %%\nbegin(3)", 2, "has also lesson 3"),
     "brackets.ipynb": ("[" * 99999, "", "is no notebook"), "notes.py": ("x", "", "is no lesson"),
     "bytes.py": (b"\xff\0", "", "is no text in UTF-8")}
 
