@@ -3,13 +3,12 @@
     python -m experiments.explain RUN "The cat chased the dog." "The dog was chased by the cat."
 
 prints the answer, how often this model was right, and the answers without each part of the method.
-A page in the run's folder says the same, with a drawing: lines join words that look at each other.
-Below stands one heat map, of one layer and head, or of what is read step by step. `RUN --serve`
-shows the page with two text fields, on this machine alone, until Ctrl-C.
+A page in the run's folder says the same. Lines in its drawing join words that look at each other.
+Below stands one heat map, of one layer and head. `RUN --serve` shows the page with two text fields,
+on this machine alone, until Ctrl-C.
 
 Left out: other layers and heads, and what else a model notes (`run.explain`, `recording`).
 """
-import contextlib
 import hashlib
 import html
 import re
@@ -25,8 +24,8 @@ import torch
 import train
 from run import made_here
 from support import machine
-from support.errors import join_names, one_line, prefix_errors, refuse
-from support.files import check_free, read_json, write_text
+from support.errors import one_line, prefix_errors, refuse
+from support.files import read_json, write_text
 from support.options import Arguments, run_command
 from support.pairs import predictions_of
 from support.parses import split_words, words_at
@@ -56,26 +55,20 @@ def verdict(prediction):
     return f"The model says “{answer}”, {'over 99' if percent > 99 else f'{percent:.0f}'} % sure."
 
 
-def describe_run(run):
-    """(a sentence: how often the model was right; a sentence: which model it is). Both say what
-    training wrote in result.json; best.pt alone is a run, too.
-    """
-    options = [f"--{name} {value}" for name in ("printed", "without", "layers", "set")
-               if (value := getattr(run.settings, name))]
-    model = " ".join([f"{run.folder}: {run.settings.model}", *options])
+def how_often_right(run):
+    """A sentence: how often the model was right, as training wrote in result.json."""
     path = run.folder / "result.json"
-    result = read_json(path) if path.exists() else {"id": None}
+    if not path.exists():  # best.pt alone is a run, too
+        return "How often this model is right is not known here."
+    result = read_json(path)
     with made_here(path):
-        if result["id"] != run.begun["id"]:  # another training wrote it
-            return "How often this model is right is not known here.", f"{model}."
         scores = result["metrics"][result["selection_split"]]
         if run.task.regression:
             right = f"its scores and people's have Pearson's r = {scores['pearson']:.2f}"
         else:
             right = f"{100 * scores['accuracy']:.0f} of 100 answers were right"
-        data = "" if run.task.name == "own" else f" of {run.task.name}"
-        return (f"On pairs that it was not trained on, {right}.",
-                f"{model}, trained on {result['pairs']['train']:,} pairs{data}.")
+        return (f"On pairs that it was not trained on, {right} (trained on "
+                f"{result['pairs']['train']:,} pairs).")
 
 
 def answers_without(run, pair):
@@ -94,35 +87,7 @@ def answers_without(run, pair):
     return rows
 
 
-def warnings_of(run, pair, words):
-    """Sentences: of words that the model saw in no or few training pairs, of a pair that was cut.
-
-    Such words have no id or piece, or several pieces where these were learned from training pairs.
-    """
-    tokenizer, new, warnings = run.reader.tokenizer, [], []
-    for word in dict.fromkeys(words):
-        if run.settings.reads_words:
-            known = tokenizer.ids([word])[0] != 1
-        else:
-            pieces = tokenizer.pieces(tokenizer.encode(word, None, "", None, 512)[0])
-            split = run.recipe.bert == "scratch" and any(x.startswith("##") for x in pieces)
-            known = "[UNK]" not in pieces and not split
-        if not known:
-            new.append(f"“{cut_word(word)}”")
-    if new:
-        warnings.append(f"Rare or new to this model: {join_names(new, 4)}.")
-    if run.examples([pair]).lengths == [run.settings.max_length]:
-        warnings.append(f"The pair fills --max-length {run.settings.max_length}.")
-    return warnings
-
-
 # ---- What the model saw -------------------------------------------------------------------------
-
-def words_of(text):
-    """(spans (n, 2), list of the n words) of a text."""
-    spans = split_words(text)
-    return spans, words_at(text, spans)
-
 
 def own_words(a, b):
     """Two lists of bool: does a sentence, a list of words, have this word, up to case, more often
@@ -139,12 +104,6 @@ def own_words(a, b):
             left[word] -= 1
             marks[-1].append(left[word] < 0)
     return marks
-
-
-def roles_of(parse):
-    """For each word of a Parse its relation and its head, such as "obj of chased"."""
-    return [f"{relation} of {parse.words[head - 1]}" if head else relation
-            for head, relation in zip(parse.heads, parse.relations)]
 
 
 def between_words(weights, segment, word, n, m):
@@ -173,28 +132,15 @@ def links_of(run, trace, segment, word, n, m):
                     f"attention in layer {run.shown_layer()}.")
 
 
-def attention_map(run, trace, segment, word, pieces):
-    """(title, rows, columns, shares (L, L)) of the head that looks most at the other sentence."""
+def attention_map(run, trace, segment, word):
+    """(title, shares (L, L)) of the head that looks most at the other sentence."""
     name = next(name for name in ("calibrated", "difference", "attention") if name in trace)
     kind = "Attention" if name == "attention" else f"{name.capitalize()} attention"
     cross = (segment[:, None] != segment) & (word[:, None] >= 0) & (word >= 0)
     head = int((trace[name][0] * cross).sum((1, 2)).argmax())
     title = (f"{kind} in layer {run.shown_layer()}, head {head}, which looks most at the other "
              "sentence: how much a row takes from a column, in hundredths")
-    return title, pieces, pieces, trace[name][0, head]
-
-
-def reading_map(run, reading, words, pieces):
-    """(title, rows, columns, shares) of how much each step reads of each word of both sentences, or
-    of each piece. reading: (2, 1, steps, words), or (1, steps, readers, L), the first of pieces.
-    """
-    if run.settings.reads_words:
-        shares = np.concatenate([x[0, :, :len(own)] for x, own in zip(reading, words)], 1)
-        pieces = [*words[0], *words[1]]
-    else:
-        shares = reading[0, :, 0]
-    steps = [f"step {i + 1}" for i in range(len(shares))]
-    return "How much each step reads of each word, in hundredths", steps, pieces, shares
+    return title, trace[name][0, head]
 
 
 # ---- Drawings and tables ------------------------------------------------------------------------
@@ -229,70 +175,58 @@ def drawn_links(values):
     return sorted(((int(i), int(j), float(share[i, j])) for i, j in found), key=lambda x: x[2])
 
 
-def draw_pair(words, marks, roles, values):
+def draw_pair(words, marks, values):
     """SVG text: the words of a at the left, of b at the right, joined by lines.
 
-    words: two lists, of n and m. marks: two lists of bool: is the word marked? roles: two lists of
-    what stands below the words, or of nothing. values: (n, m), the width of a line.
+    words: two lists, of n and m. marks: two lists of bool: is the word marked? values: (n, m), the
+    width of a line.
     """
-    step, parts, wide = STEP + 14 * any(roles), [], []
-    for own, marked, below in zip(words, marks, roles):
-        own, below = [*map(cut_word, own)], [*map(cut_word, below)]
-        wide.append(10 + max([10 * len(x) for x in own] + [7 * len(x) for x in below]))
-        x, anchor = (wide[0] - 6, "end") if len(wide) == 1 else (wide[0] + GAP + 6, "start")
+    wide = [10 + 10 * max(len(cut_word(word)) for word in own) for own in words]
+    parts = []
+    for x, anchor, own, marked in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), words,
+                                      marks):
         for i, word in enumerate(own):
             kind = "own" if marked[i] else "word"
-            parts.append(draw_text(x, i * step + 20, word, kind, anchor))
-        for i, role in enumerate(below):
-            parts.append(draw_text(x, i * step + 36, role, "soft", anchor))
+            parts.append(draw_text(x, i * STEP + 20, cut_word(word), kind, anchor))
     left, right = wide[0], wide[0] + GAP
     for i, j, share in drawn_links(values):
-        y, to, half = i * step + 15, j * step + 15, (left + right) / 2
+        y, to, half = i * STEP + 15, j * STEP + 15, (left + right) / 2
         title = f"{values[i, j]:.1f}: {words[0][i]}, {words[1][j]}"
         parts.append(f'<path class="link" d="M{left} {y}C{half:.0f} {y} {half:.0f} {to} {right} '
                      f'{to}" stroke-width="{1 + 5 * share:.1f}" opacity="{.4 + .6 * share:.2f}">'
                      f"<title>{escape(title)}</title></path>")
-    size = right + wide[1], step * max(map(len, words))
+    size = right + wide[1], STEP * max(map(len, words))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" '
             f'viewBox="0 0 {size[0]} {size[1]}">{"".join(parts)}</svg>')
 
 
-def table(rows, caption, shades=()):
+def table(rows, caption, shades=None):
     """HTML of a table, in a box that scrolls by itself. rows: of cells, the header first, each with
     its label first. shades: of the cells below the header, 0 to SHADES, of a heat map.
     """
-    kind, body = ' class="map"' if len(shades) else "", []
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
+    body = []
     for i, (label, *cells) in enumerate(rows[1:]):
-        tones = shades[i] if kind else [0] * len(cells)
-        body += [f'\n<tr><th scope="row">{escape(label)}</th>',
-                 *(f'<td class="p{tone}">{escape(cell)}</td>' for cell, tone in zip(cells, tones)),
-                 "</tr>"]
-    label = f'role="region" tabindex="0" aria-label="{escape(caption)}"'
-    return (f'<p class="note">{escape(caption)}</p><div class="box" {label}><table{kind}><thead>'
-            f'<tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>')
+        body.append(f'\n<tr><th scope="row">{escape(label)}</th>')
+        for j, cell in enumerate(cells):
+            tone = 0 if shades is None else shades[i, j]
+            body.append(f'<td class="p{tone}">{escape(cell)}</td>')
+        body.append("</tr>")
+    kind = "" if shades is None else ' class="map"'
+    return (f'<p class="note">{escape(caption)}</p><div class="box" tabindex="0"><table{kind}>'
+            f'<thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>')
 
 
-def heat_map(title, rows, columns, shares):
-    """HTML of shares (rows, columns) in hundredths. Twice the shade is four times the share, so
-    that small shares can be seen.
+def heat_map(title, pieces, shares):
+    """HTML of shares (L, L) in hundredths. Twice the shade is four times the share, so that small
+    shares can be seen.
     """
-    shades = np.rint(SHADES * np.sqrt(shares / max(shares.max(initial=0), 1e-9))).astype(int)
-    cells = [[label, *(f"{100 * share:.0f}" for share in row)] for label, row in zip(rows, shares)]
-    return f"<section>{table([['', *columns], *cells], title, shades)}</section>\n"
+    shades = np.rint(SHADES * np.sqrt(shares / max(shares.max(), 1e-9))).astype(int)
+    rows = [[piece, *(f"{100 * x:.0f}" for x in row)] for piece, row in zip(pieces, shares)]
+    return f"<section>{table([['', *pieces], *rows], title, shades)}</section>\n"
 
 
 # ---- The page -----------------------------------------------------------------------------------
-
-def marked_text(text, spans, marks):
-    """HTML of a text, with marks around some of its words, at spans (n, 2)."""
-    parts, done = [], 0
-    for (start, end), marked in zip(spans.tolist(), marks, strict=True):
-        if marked:
-            parts += [escape(text[done:start]), f"<mark>{escape(text[start:end])}</mark>"]
-            done = end
-    return "".join([*parts, escape(text[done:])])
-
 
 def form(a, b):
     """HTML of two text fields that hold these sentences, for a page that is served."""
@@ -308,57 +242,45 @@ def page(title, *parts):
             f'<style>{STYLE}</style></head>\n<body><main>{"".join(parts)}</main></body></html>\n')
 
 
-def draw_seen(run, a, b, spans, words, trace):
-    """(HTML of the drawing, HTML of the heat map), each "" if the model has none."""
-    segment, pieces, drawn, heat = None, [], "", ""
-    if not run.settings.reads_words:
-        ids, segment, word = map(np.array, run.reader.tokenizer.encode(
-            a, spans[0], b, spans[1], run.settings.max_length))
-        pieces = run.reader.tokenizer.pieces(ids.tolist())
-    if "attention" in trace:
-        values, note = links_of(run, trace, segment, word, *map(len, words))
-        roles, marks = ((), ()), own_words(*words)
-        if "parses" in getattr(run.reader.prior, "needs", ()):
-            known = run.examples([(a, b)]).known
-            roles = [roles_of(known[text].parse) for text in (a, b)]
-        if any(map(any, marks)):
-            note += " Orange: the other sentence lacks the word."
-        drawn = (f'<figure><div class="box">{draw_pair(words, marks, roles, values)}</div>'
-                 f"<figcaption>{escape(note)}</figcaption></figure>")
-        heat = heat_map(*attention_map(run, trace, segment, word, pieces))
-    elif "reading" in trace:
-        heat = heat_map(*reading_map(run, trace["reading"], words, pieces))
-    return drawn, heat
-
-
-def explain_pair(run, a, b, top=""):
-    """(lines to print, the page's text). top: HTML above all.
+def draw_seen(run, a, b):
+    """(Prediction, HTML of the drawing, HTML of the heat map or "" for a model without attention).
 
     Raises ValueError for a text without words: an answer to it would say nothing.
     """
-    spans, words = zip(*map(words_of, (a, b)))
+    words = [words_at(text, split_words(text)) for text in (a, b)]
     for name, own in zip("ab", words):
         refuse(not own, f"sentence {name} has no words; give two sentences")
     prediction, trace = run.explain(a, b)
-    answers = [("as it is", prediction), *answers_without(run, (a, b))]
-    said, (right, model) = verdict(prediction), describe_run(run)
-    lines = [right, *warnings_of(run, (a, b), [*words[0], *words[1]])]
+    marks, values, notes, heat = own_words(*words), np.zeros([*map(len, words)]), [], ""
+    if "attention" in trace:
+        ids, segment, word = map(np.array, run.examples([(a, b)]).tokens[0])
+        values, note = links_of(run, trace, segment, word, *values.shape)
+        notes.append(note)
+        title, shares = attention_map(run, trace, segment, word)
+        heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)
+    if any(map(any, marks)):
+        notes.append("Orange: the other sentence lacks the word.")
+    return prediction, (f'<figure><div class="box">{draw_pair(words, marks, values)}</div>'
+                        f"<figcaption>{escape(' '.join(notes))}</figcaption></figure>"), heat
+
+
+def explain_pair(run, a, b, top=""):
+    """(lines to print, the page's text). top: HTML above all, which shows the two sentences."""
+    prediction, drawn, heat = draw_seen(run, a, b)
+    said, lines = verdict(prediction), [how_often_right(run)]
+    if run.examples([(a, b)]).lengths == [run.settings.max_length]:
+        lines.append(f"The pair fills --max-length {run.settings.max_length}.")
     rows = [["this pair", *(run.task.labels or ["score"])]]
-    for how, (answer, probabilities) in answers:
+    for how, (answer, probabilities) in [("as it is", prediction), *answers_without(run, (a, b))]:
         if answer != prediction.answer and probabilities:
             lines.append(f"{how[0].upper()}{how[1:]} it would say “{answer}”.")
         shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]
         rows.append([how, *(shares or [f"{answer:.3f}"])])
-    drawn, heat = draw_seen(run, a, b, spans, words, trace)
-    quotes = ""
-    if not (top and drawn):  # else the fields and the drawing have the sentences
-        quotes = "".join(f"<blockquote><bdi>{marked_text(*x)}</bdi></blockquote>"
-                         for x in zip((a, b), spans, own_words(*words)))
+    quotes = "".join(f"<blockquote><bdi>{escape(text)}</bdi></blockquote>" for text in (a, b))
     lead = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    text = page(f"What {run.settings.model} saw", top, "<header><div>", quotes,
+    text = page(f"What {run.settings.model} saw", "<header><div>", top or quotes,
                 f"<h1>{escape(said)}</h1>{lead}</div>\n", drawn, "<div>",
-                table(rows, "What a part changes"), f'<p class="note">{escape(model)}</p></div>',
-                "</header>\n", heat)
+                table(rows, "What a part changes"), "</div></header>\n", heat)
     return [said, *lines, align_columns(rows)], text
 
 
@@ -366,11 +288,6 @@ def explain_pair(run, a, b, top=""):
 
 class PageHandler(BaseHTTPRequestHandler):
     """Answers /?a=TEXT&b=TEXT by `server.run`, to this machine alone."""
-
-    def handle(self):
-        """Answers a client, which may hang up."""
-        with contextlib.suppress(ConnectionError):
-            super().handle()
 
     def do_GET(self):
         """Answers a request. A request for another host name gets nothing: another site sent it."""
@@ -420,14 +337,13 @@ def main(argv=None):
     arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
                            help="serve the page with two text fields (default port: 8000)")
     for name, value, text in (
-            ("out", "FILE.html", "the page (default: in RUN)"),
             ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
             ("model", "mine.py:M", "your own class that the run was trained with"),
             ("parser", "mine.py:F", "your own parser that the run was trained with"),
             ("device", "DEVICE", "where to compute, such as cpu or cuda")):
         arguments.add_argument(f"--{name}", metavar=value, help=text)
     given = arguments.parse(argv)
-    folder, a, b, out, port = (given.pop(name, None) for name in ("run", "a", "b", "out", "serve"))
+    folder, a, b, port = (given.pop(name, None) for name in ("run", "a", "b", "serve"))
     two, served = b is not None, port is not None
     refuse(two == served or served and not 0 <= port < 2 ** 16,
            "expected two sentences, each in quotes, or --serve, with a port below 65536 or none")
@@ -439,10 +355,8 @@ def main(argv=None):
                 server.run = run
                 print(f"http://127.0.0.1:{server.server_port}/ until Ctrl-C", flush=True)
                 server.serve_forever()
-        path = Path(out or run.folder / page_name(a, b))
-        if out or not path.exists():  # a page in the run's folder is an older one of this pair
-            check_free(path)
         lines, text = explain_pair(run, a, b)
+    path = run.folder / page_name(a, b)
     write_text(path, text)
     machine.print_once("\n".join([*lines, str(path)]))
 
