@@ -76,6 +76,7 @@ def test_no_nan(name, factor, narrow):
 @each_model
 def test_dropout_in_training_only(name):
     """Each place of dropout, alone, makes the answers of training vary."""
+    torch.manual_seed(1)
     model, x = whole(name), batch(name, [(3, 4), (2, 5)])
     places = [(part, "dropout" if isinstance(part, SelfAttention) else "p")
               for part in model.modules() if isinstance(part, (SelfAttention, torch.nn.Dropout))]
@@ -90,6 +91,7 @@ def test_dropout_in_training_only(name):
 def test_dropout_of_the_second_attention(name, monkeypatch):
     """Plain attention is 0 here. The output is its average with the second attention, or that."""
     monkeypatch.setattr(SelfAttention, "attend", lambda self, x, *rest: torch.zeros_like(x))
+    torch.manual_seed(1)
     average = {"dabert": {"regulation"}, "aligned": ()}.get(name, {"fusion"})
     made, hidden = METHODS[name], normal(B, L, D)
     for printed, training, look in itertools.product(((), made.PRINTED), *[(False, True)] * 2):
