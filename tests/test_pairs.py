@@ -201,22 +201,17 @@ def test_no_sentence_is_in_two_splits(edges):
 
 
 def test_a_data_set_that_is_cut_off(tmp_path, monkeypatch, capsys):
-    """A table with fewer pairs than published is told, once; lost pairs of dev are refused."""
-    sizes = {name: dict(zip(["train", "dev", "test"], source.sizes))
-             for name, source in datasets.SOURCES.items()}
-    assert sizes["mrpc"] == {"train": 3668, "dev": 408, "test": 1725}  # Dolan and Brockett; GLUE
-    assert sizes["stsb"] == {"train": 5749, "dev": 1500, "test": 1379} and all(
-        sizes[name] for name in sizes if name != "toy")
+    """A table with fewer pairs than published is told, once, unless the cut is ours; lost pairs of
+    dev are refused."""
     publish(tmp_path, "stsb")
     for _ in range(2):
         load_task("stsb", tmp_path)
     told, = capsys.readouterr().out.splitlines()
     assert told.startswith(f"{tmp_path}/stsb: train has 2 pairs, published 5,749; dev has 2 pairs")
-    paws, line = datasets.SOURCES["paws"], GOOD + "a\tb\t1\n"
-    monkeypatch.setitem(datasets.SOURCES, "paws", replace(paws, our_sizes=(2, 1, 1)))
-    for rows in (2, 3, 1):  # the cut of ours, which is told nothing of; other cuts
-        publish(tmp_path / f"{rows}", "paws", **{name: line for name in ("dev.tsv", "test.tsv")},
-                **{"train.tsv": line + "a\tb\t1\n" * (rows - 1)})
+    paws = replace(datasets.SOURCES["paws"], our_sizes=(2, 1, 1))
+    monkeypatch.setitem(datasets.SOURCES, "paws", paws)
+    for rows in (2, 3, 1):
+        publish(tmp_path / f"{rows}", "paws", **{"train.tsv": GOOD + "a\tb\t1\n" * rows})
         load_task("paws", tmp_path / f"{rows}")
         assert ("published 49,401" in capsys.readouterr().out) == (rows != 2)
     publish(tmp_path, "mrpc", **{"mrpc_dev_ids.tsv": "21\t22\n22\t21\n"})
@@ -288,37 +283,17 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
         read_pairs(path, ("0", "1"))
 
 
-def own(folder, labels, dev=None, **more):
-    """own_task for files with these labels; the dev file is the test file too."""
-    train, dev = [write_file(folder, name, GOOD + "".join(f"a\tb\t{label}\n" for label in rows))
-                  for name, rows in (("train.tsv", labels), ("dev.tsv", dev or labels))]
-    return own_task(train, dev, dev, **more)
-
-
 @pytest.mark.parametrize("labels, names, more", [
-    (["yes", "no", "no"], ("no", "yes"), {}),
-    (["alike", "unlike"], ("alike", "unlike"), {"meant": "alike"}),
-    (["duplicate", "Not duplicate"] * 2, ("Not duplicate", "duplicate"), {}),
-    (["a", "nothing"], ("a", "nothing"), {}), (["no", "unlike"], ("no", "unlike"), {}),
-    (["yes", "no"], ("no", "yes"), {"positive": "no"}),
+    (["yes", "no", "no"], ("no", "yes"), {"f1": "yes"}),
+    (["yes", "no"], ("no", "yes"), {"positive": "no", "f1": "no"}),
+    (["alike", "unlike"], ("alike", "unlike"), {"f1": "alike"}),
+    (["a", "nothing"], ("a", "nothing"), {"f1": "nothing"}),
+    (["no", "unlike"], ("no", "unlike"), {"f1": "unlike"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}),
     ([*"0123456789"], tuple("0123456789"), {}), ([*"0123456789"] + ["10"], (), {}),
     (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}),
     (["1", "5", "3"], (), {"scores": True}),
-    ([*map(str, range(12))] * 2, tuple(sorted(map(str, range(12)))), {"scores": False})])
-def test_own_labels(tmp_path, labels, names, more):
-    """Words and few whole numbers are classes, other numbers scores, unless `scores` is given."""
-    meant = more.pop("meant", names[1] if len(names) == 2 else "")
-    task, splits = own(tmp_path, labels, **more)
-    assert task.labels == names and set(splits) == {"train", "dev", "test"}
-    values = [names.index(text) if names else float(text) for text in labels]
-    assert all([pair.label for pair in pairs] == values for pairs in splits.values())
-    metrics = {0: ("pearson", "spearman"), 2: ("accuracy", "f1")}
-    assert task.metrics == metrics.get(len(names), ("accuracy",))
-    assert task.positive == more.get("positive", meant)
-
-
-@pytest.mark.parametrize("labels, message, more", [
+    ([*map(str, range(12))] * 2, tuple(sorted(map(str, range(12)))), {"scores": False}),
     (["0", ""], "train.tsv:3: ", {}), (["0", "NaN"], "train.tsv:3: ", {}),
     (["1", "1"], "train.tsv: .* 1 dif", {}), (["0.5", "NA"], "train.tsv:3: ", {}),
     (["0", "1"], "dev.tsv:3: ", {"dev": ["0", "2.5"]}),
@@ -327,9 +302,24 @@ def test_own_labels(tmp_path, labels, names, more):
     (["0,5", "1", "3,9"], "train.tsv: .* as 0,5, 3,9 look .*--no-scores", {}),
     (["50%", "7%"], "train.tsv: .* as 50%, 7% look .*--no-scores", {}),
     (["0.5", "1.5"], "--positive '0.5'", {"positive": "0.5"})])
-def test_own_labels_that_cannot_be(tmp_path, labels, message, more):
-    with pytest.raises(ValueError, match=message):
-        own(tmp_path, labels, **more)
+def test_own_labels(tmp_path, labels, names, more):
+    """Words and few whole numbers are classes, other numbers scores, unless `scores` is given. Two
+    classes have an F1. names: of the classes, () for scores, or a mistake's line."""
+    dev, positive, given = more.get("dev", labels), more.get("f1", ""), more.keys() - {"dev", "f1"}
+    files = [write_file(tmp_path, name, GOOD + "".join(f"a\tb\t{label}\n" for label in rows))
+             for name, rows in (("train.tsv", labels), ("dev.tsv", dev), ("test.tsv", dev))]
+    arguments = {name: more[name] for name in given}
+    if isinstance(names, str):
+        with pytest.raises(ValueError, match=names):
+            own_task(*files, **arguments)
+        return
+    task, splits = own_task(*files, **arguments)
+    values = [names.index(text) if names else float(text) for text in labels]
+    assert task.labels == names and set(splits) == {"train", "dev", "test"}
+    assert all([pair.label for pair in pairs] == values for pairs in splits.values())
+    metrics = ("accuracy", "f1") if positive else ("accuracy",)
+    assert task.metrics == (metrics if names else ("pearson", "spearman"))
+    assert task.positive == positive
 
 
 # ---- Pairs on their way in and out
