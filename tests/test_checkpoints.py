@@ -31,10 +31,8 @@ def test_every_dtype_is_read(tmp_path):
     header = json.dumps(dict(reversed(header.items()))).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
     assert equal(read_safetensors(tmp_path / "x"), tensors)
-    shifted = header.replace(b"[0, 12]", b"[1, 13]")
-    for text, more in ((header, b"more"), (shifted, b"1"), (header[:-1] + b" " * 9 + b"}", b"")):
-        content = len(header).to_bytes(8, "little") + text + body + more
-        (tmp_path / "z").write_bytes(content)
+    for text, more in ((header, b"more"), (header.replace(b"[12, 18]", b"[6, 12]"), b"")):
+        (tmp_path / "z").write_bytes(len(text).to_bytes(8, "little") + text + body + more)
         fails(lambda: read_safetensors(tmp_path / "z"), tmp_path / "z")
     for zipped in (True, False):  # torch before 1.6 wrote no zip
         parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
