@@ -413,7 +413,8 @@ def draw_rows(found, against):
         alike = len({*map(len, columns)}) == 1
         dots[row] = [statistics.fmean(seed) for seed in zip(*columns)] if alike else []
     ends = [100 * x for change in changes.values() for x in change[:3] if x is not None]
-    left, right, bottom = 230, 560, 34 + 30 * len(changes)
+    left, bottom = 24 + 7 * max(map(len, table)), 34 + 30 * len(changes)  # a letter: 7 pixels
+    right = left + 240
     place, named = make_axis([0.0, *ends, *itertools.chain(*dots.values())], left, right)
     parts = [draw_text(left, 18, f"points above {against}", "title")]
     for x in named:
@@ -429,7 +430,7 @@ def draw_rows(found, against):
                   for dot in dots[row]]
         parts += [f'<rect class="mark" x="{x - 1:.1f}" y="{y - 8}" width="2" height="16"/>',
                   draw_text(right + 14, y + 4, points(change))]
-    return svg_page(right + 160, bottom + 30, parts)
+    return svg_page(right + 150, bottom + 30, parts)
 
 
 def draw_curves(curves, title, step=1):
