@@ -21,45 +21,34 @@ class Choices:
     names: str = option("", "some of them")
 
 
-SIZES = {"wide": (2, 3), "name": "hidden", "rate": 0.5, "on": True}
-
-
-def parser():
-    made = Arguments("thing.py", "A thing.")
-    for f in fields(Choices):
-        made.add_field(made, f, "; 0.7 here" if f.name == "share" else "")
-    return made
-
-
 def test_options_are_the_fields(capsys):
-    found = parser().parse("--colour=blue --wide-steps 3 --no-quick --names=a --names b,c".split())
+    parser = Arguments("thing.py", "A thing.")
+    for f in fields(Choices):
+        parser.add_field(parser, f, "; 0.7 here" if f.name == "share" else "")
+    found = parser.parse("--colour=blue --wide-steps 3 --no-quick --names=a --names b,c".split())
     assert found == {"colour": "blue", "wide_steps": 3, "quick": False, "names": "a,b,c"}
+    fails(lambda: parser.parse(["--wide-step", "3"]), "--wide-step", "--help")
     with pytest.raises(SystemExit):
-        parser().parse(["--help"])
+        parser.parse(["--help"])
     out = capsys.readouterr().out
     for words in ("thing (default: red)", "100 % of them\n", "whole (default: 0.5; 0.7 here)"):
         assert words in out
 
 
-@pytest.mark.parametrize("args, words", [
-    ("--wide-step 3", "--wide-step --help"), ({"wide_steps": 0}, "--wide-steps 0"),
-    ({"share": 1.0}, "--share 1.0"), ({"share": "1"}, "--share float"),
-    ({"wide_steps": True}, "--wide-steps True"), ({"colour": "green"}, "--colour green"),
-    ({"colour": ""}, "--colour value"), ("WIDTH=3", "WIDTH=3"), ("RATE=much", "RATE=much"),
-    ("RATE=1,rate=2", "rate=2"), ("WIDE=3+0", "WIDE=3+0"), ("RATE=inf", "RATE=inf")])
-def test_a_wrong_value_is_named_with_its_option(args, words):
-    """On the command line, in a dataclass, in --set."""
-    if isinstance(args, dict):
-        fails(lambda: check_values(Choices(**args)), *words.split())
-    elif args[0] == "-":
-        fails(lambda: parser().parse(args.split()), *words.split())
-    else:
-        fails(lambda: read_values(args, SIZES), *words.split())
+@pytest.mark.parametrize("name, value", [
+    ("wide_steps", 0), ("wide_steps", True), ("share", 1.0), ("share", "1"), ("colour", "green"),
+    ("colour", "")])
+def test_a_wrong_value_is_named_with_its_option(name, value):
+    option = "--" + name.replace("_", "-")
+    fails(lambda: check_values(Choices(**{name: value})), f"{option} {value!r}: expected")
 
 
-def test_values_names_and_places():
-    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,ON=False,", SIZES)
+def test_values_and_names():
+    sizes = {"wide": (2, 3), "name": "hidden", "rate": 0.5, "on": True}
+    found = read_values(" WIDE = 1+22, rate=2e-1,Name=Head,ON=False,", sizes)
     assert found == {"wide": (1, 22), "rate": 0.2, "name": "Head", "on": False}
+    for text in "WIDTH=3", "RATE=much", "RATE=1,rate=2", "WIDE=3+0", "RATE=inf":
+        fails(lambda text=text: read_values(text, sizes), text.split(",")[-1])
     assert read_names("6, 9 9,tree") == {6, "9 9", "tree"} and not read_names("none,")
 
 
