@@ -97,8 +97,7 @@ assert weight == 1 and slope == 0                                   # an arg-max
 #     couple  value 5,  (0, -9)     score tanh(-x) + tanh(-9 + x) ≈ tanh(-x) - 1       the larger one where h < 0.15
 #     street  value -5, (-9, 0)     score tanh(-9 - x) + tanh(x)  ≈ tanh(x) - 1        the larger one where h > 0.15
 #
-# h̄_0 = 0.1 chooses "couple"; then h̄_1 = ½ tanh 5 + 0.05 = 0.55 chooses "street"; h̄_2 = -½ + 0.275 = -0.225, and so
-# on.
+# h̄_0 = 0.1 chooses "couple"; then h̄_1 = ½ tanh 5 + 0.05 = 0.55 chooses "street"; h̄_2 = -½ + 0.275 = -0.225, and so on.
 
 # %%
 def reread(states, mask, h, guide, choice, gru, steps, beta):

@@ -161,5 +161,5 @@ verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"], guess)
 # form of Aligned 75.9 (1.5), the same with another pair's trees 64.9 (1.2). So equal words help there as well, trees in
 # the same form less, and other pairs' trees do harm. Is Aligned a gain there, or a repair of an encoder that was tuned
 # on single sentences? After this encoder had read copies of texts, with masked words and no labels, plain BERT had 81.7
-# (1.0) and Aligned 84.6 (0.6), six seeds: most of the gain is a repair, and some is left. What is true of a small world
-# need not be true elsewhere. `docs/results.md` has what was tried, and what was not.
+# (1.0) and Aligned 84.6 (0.6), six seeds: a part of the gain is a repair, and some is left. What is true of a small
+# world need not be true elsewhere. `docs/results.md` has what was tried, and what was not.
