@@ -6,6 +6,7 @@ word has in its sentence; expressions of several words (New York, give up); numb
 import functools
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 
 DEPTH, SENSES = 4, 3   # WordNet's hypernyms are so many steps away, a lemma has so many senses
 REMEMBERED = 2 ** 17   # words whose facts are cached: a service may be asked about any word
@@ -14,23 +15,15 @@ MANY = 100    # a hypernym with more direct hyponyms (person) is too general for
 POS = {"NOUN": "n", "PROPN": "n", "VERB": "v", "AUX": "v", "ADJ": "a", "NUM": "a", "ADV": "r",
        "ADP": "r"}   # WordNet's; it has numbers as adjectives, and near, up, down as adverbs
 
-# Words of the closed classes, which WordNet lacks or takes for others (in: indium), but not near
-# and other prepositions that have opposites; contractions without apostrophe that are no other word
-# (as ill, lets, well are); single letters.
+# Words of the closed classes that WordNet takes for others (in: indium), but not near and other
+# prepositions that have opposites; contractions without apostrophe that it takes for plurals.
 FUNCTION_WORDS = frozenset("""
-    a an the this that these those such no none any each every either neither both another own there
-    i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his
-    himself she her hers herself it its itself they them their theirs themselves who whom whose
-    which what whoever whatever whichever be am is are was were been being have has had having do
-    does did doing done can could will would shall should may might must ought and or but nor if
-    than because whereas although though unless until till whether while since so yet of in to for
-    on with at by from into onto upon as about over under after before between among against during
-    without within through throughout across along around behind beneath beside besides beyond off
-    out toward towards via per despite except not n't 's 'm 'd 're 've 'll re ve ll ca wo sha ai gon
-    na wan ta dont doesnt didnt isnt arent wasnt werent hasnt havent hadnt wont wouldnt shouldnt
-    cant couldnt mustnt neednt aint im ive youre youve youll youd hes shes weve theyre theyve theyll
-    theyd itll thats whats whos wheres heres theres wanna gotta gonna""".split())
-FUNCTION_WORDS |= {*"abcdefghijklmnopqrstuvwxyz"}
+    a an such no none any each every either neither both another own there i me mine us he it
+    its who whatever be am is are was were been being have has had having do does did doing done
+    can will may might must or but though till while so yet in on at by as about over under
+    after before between within through throughout across along around behind beneath besides
+    beyond off out despite except not re ca ai na wan ta wont cant hes whos heres theres""".split())
+FUNCTION_WORDS |= {*ascii_lowercase}
 
 
 @dataclass(eq=False)
@@ -131,7 +124,9 @@ class WordNet:
         direct = {s for x in first for s in hypernyms(x) if s.pos() == "n"}
         parents = {s for s in direct if len(s.hyponyms()) <= MANY}
         similar = {s for x in first if x.pos() == "s" for s in x.similar_tos()}
-        sets = senses, opposites_of(senses), above, parents, first, similar
+        opposed = {other.synset() for s in senses for x in s.lemmas() for other in x.antonyms()}
+        opposed |= {other for s in opposed for other in s.also_sees()}
+        sets = senses, opposed, above, parents, first, similar
         return Facts(*({s.name() for s in synsets} for synsets in sets))
 
     def lemmas(self, word, parts, tag):
@@ -153,13 +148,6 @@ class WordNet:
 def hypernyms(synset):
     """The direct hypernyms of a synset, and what it is an instance of."""
     return synset.hypernyms() + synset.instance_hypernyms()
-
-
-def opposites_of(synsets):
-    """The synsets of all antonyms of the lemmas of synsets, and what to see also at these."""
-    lemmas = [lemma for s in synsets for lemma in s.lemmas()]
-    opposites = {other.synset() for lemma in lemmas for other in lemma.antonyms()}
-    return opposites | {other for s in opposites for other in s.also_sees()}
 
 
 def load_wordnet():
