@@ -67,8 +67,7 @@ def how_often_right(run):
             right = f"its scores and people's have Pearson's r = {scores['pearson']:.2f}"
         else:
             right = f"{100 * scores['accuracy']:.0f} of 100 answers were right"
-        return (f"On pairs that it was not trained on, {right} (trained on "
-                f"{result['pairs']['train']:,} pairs).")
+    return f"On pairs that it was not trained on, {right}."
 
 
 def answers_without(run, pair):
@@ -119,9 +118,8 @@ def between_words(weights, segment, word, n, m):
 
 
 def links_of(run, trace, segment, word, n, m):
-    """(hundredths of the attention between words (n, m), the mean over heads; what a line says).
-
-    Of a method that calibrates its attention: what this adds. The arguments: see between_words.
+    """(hundredths of the attention between words (n, m), the mean over heads; what a line says). Of
+    a method that calibrates its attention: what this adds. The arguments: see between_words.
     """
     weights, more = trace["attention"][0].mean(0), "Joined words look at each other"
     if "calibrated" in trace:

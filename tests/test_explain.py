@@ -37,8 +37,7 @@ def text_of(node):
 
 def tables(root):
     """The rows of cells, header and labels included, of each table."""
-    return [[[text_of(cell) for cell in row] for row in table.iter("tr")]
-            for table in root.iter("table")]
+    return [[[*map(text_of, row)] for row in table.iter("tr")] for table in root.iter("table")]
 
 
 def command(*args):
@@ -50,12 +49,6 @@ def explained(a=A, b=B, *more):
     """The page that the command writes, as XML."""
     assert command(a, b, *more) == 0
     return parsed(Path("run", explain.page_name(a, b)).read_text("utf-8"))
-
-
-def encoded(run, a, b):
-    """Of each piece of a pair its segment, its word, and the pairs of words in both sentences."""
-    _, segment, word = run.examples([(a, b)]).tokens[0]
-    return segment, word, (segment[:, None] + segment == 1) & (np.minimum(word[:, None], word) >= 0)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -79,9 +72,10 @@ def test_every_model_explains_itself(model, trained, capsys):
     assert {*said} == {x.answer for x in others} - {answer}
     assert bool(maps) == (model in SEEN)
     if maps:
-        x, cross = trace[SEEN[model]][0], encoded(run, A, B)[2]
+        _, segment, word = run.examples([(A, B)]).tokens[0]
+        cross = (segment[:, None] + segment == 1) & (np.minimum(word[:, None], word) >= 0)
+        looks_most = max(trace[SEEN[model]][0], key=lambda head: head[cross].sum())
         shown = [cells for _, *cells in maps[0][1:]]
-        looks_most = max(x, key=lambda head: head[cross].sum())
         np.testing.assert_allclose(np.array(shown, float), 100 * looks_most, atol=0.51)
     long = "\x00\x07\ufffe \udc80 x a\u2028b שלום" + " word" * 64
     assert "The pair fills --max-length 48" in text_of(explained(long, 50 * "x"))
@@ -96,7 +90,7 @@ def test_attention_moved_by_the_trees(trained):
     a, b = "the seattle dog", "a Seattle dog"
     trace, root = run.explain(a, b)[1], explained(a, b)
     moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    segment, word, _ = encoded(run, a, b)
+    _, segment, word = run.examples([(a, b)]).tokens[0]
     assert len(word) > 3 + 6                               # some word has several pieces
     expected = np.zeros((3, 3))
     for i, j in np.ndindex(3, 3):

