@@ -1,6 +1,5 @@
 """pretrain.py: masked words beside copies, and the folder that is written."""
 import itertools
-import json
 import math
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import torch
 import pretrain
 from bert_min import Bert, BertConfig, PairTokenizer, read_checkpoint
 from oracles.common import affine, dot
-from small_runs import TINY, at_call, refused, run
-from support.checkpoints import find_file, our_name, published_name, read_safetensors
+from small_runs import TINY, at_call, refused, result, run
+from support.checkpoints import read_safetensors
 from support.options import run_command
 
 CPU = "--device cpu --precision fp32".split()
@@ -30,17 +29,14 @@ def tokenizer():
 def test_hidden_pieces():
     """15 % of the texts' pieces are chosen; of these 80 % are [MASK], 10 % random, 10 % stay."""
     torch.manual_seed(0)
-    ids, words = torch.full((200, 500), 7), torch.ones(200, 500, dtype=torch.bool)
+    ids, words = torch.full((200, 500), 7), torch.ones(200, 500) > 0
     words[:, :100] = False
     hidden, chosen = pretrain.hide_pieces(ids, words, 1, 90)
     assert not chosen[:, :100].any() and (hidden[~chosen] == 7).all()
-    assert abs(chosen[:, 100:].double().mean() - 0.15) < 0.005
-    said = hidden[chosen].double()
-    # a random piece is 1 or 7, too, once in 90
-    assert abs((said == 1).double().mean() - 0.8 - 0.1 / 90) < 0.01
-    assert abs((said == 7).double().mean() - 0.1 - 0.1 / 90) < 0.01
-    others = said[(said != 1) & (said != 7)]
-    assert others.min() == 0 and others.max() == 89 and len(others.unique()) == 88
+    shares = hidden[chosen].bincount() / chosen.sum()  # a random piece is 1 or 7, too
+    assert len(shares) == 90 and shares.all()
+    assert [chosen.sum() / 80_000, shares[1], shares[7]] == pytest.approx(
+        [0.15, 0.8 + 0.1 / 90, 0.1 + 0.1 / 90], abs=0.01)
 
 
 def test_the_head_and_the_loss_are_the_formulas():
@@ -51,13 +47,13 @@ def test_the_head_and_the_loss_are_the_formulas():
         torch.nn.init.normal_(p)
     ids, chosen = torch.randint(13, (2, 5)), torch.zeros(2, 5, dtype=torch.bool)
     chosen[0, 3] = chosen[1, 1] = chosen[1, 2] = True
-    segment, mask = torch.zeros_like(ids), torch.ones_like(chosen)
-    scores, losses = model(ids, segment, mask, chosen).detach(), []
-    states, _ = model.bert(ids, segment, mask)
+    batch = ids, torch.zeros_like(ids), torch.ones_like(chosen)
+    scores, losses = model(*batch, chosen).detach(), []
+    states, _ = model.bert(*batch)
     rows = {name: p.tolist() for name, p in model.named_parameters() if "bert" not in name}
-    E, places = model.bert.embeddings.word.weight.tolist(), [(0, 3), (1, 1), (1, 2)]
-    for found, (i, j) in zip(scores.tolist(), places, strict=True):
-        x = affine((rows["W.weight"], rows["W.bias"]), states[-1][i, j].tolist())
+    E = model.bert.embeddings.word.weight.tolist()
+    for found, h, piece in zip(scores.tolist(), states[-1][chosen].tolist(), ids[chosen]):
+        x = affine((rows["W.weight"], rows["W.bias"]), h)
         x = [t / 2 * (1 + math.erf(t / math.sqrt(2))) for t in x]
         mean = sum(x) / 6
         deviation = math.sqrt(sum((t - mean) ** 2 for t in x) / 6 + 1e-5)
@@ -65,8 +61,7 @@ def test_the_head_and_the_loss_are_the_formulas():
              for t, g, b in zip(x, rows["norm.weight"], rows["norm.bias"])]
         expected = [dot(row, x) + b for row, b in zip(E, rows["b_V"], strict=True)]
         assert found == pytest.approx(expected)
-        total = sum(map(math.exp, expected))
-        losses.append(-math.log(math.exp(expected[ids[i, j]]) / total))
+        losses.append(math.log(sum(map(math.exp, expected))) - expected[piece])
     assert float(pretrain.masked_loss(scores, ids[chosen])) == pytest.approx(sum(losses) / 3)
     assert float(pretrain.masked_loss(scores[:0], ids[chosen][:0])) == 0
 
@@ -78,7 +73,7 @@ def test_a_batch_of_copies(tokenizer):
     for seed in range(200):
         batch, pieces = pretrain.masked_batch([text, [70]], tokenizer, seed)
         ids, chosen, segment = batch["input_ids"][0], batch["chosen"], batch["segment"][0]
-        ids = ids.masked_scatter(chosen[0], pieces[:chosen[0].sum()]).tolist()  # nothing is hidden
+        ids = ids.masked_scatter(chosen[0], pieces).tolist()  # nothing is hidden
         end, cut = int(batch["mask"][0].sum()), segment.tolist().index(1)
         a, b = ids[1:cut - 1], ids[cut:end - 1]
         assert (ids[0], ids[cut - 1], ids[end - 1]) == (2, 3, 3) and not any(ids[end:])
@@ -92,27 +87,10 @@ def test_a_batch_of_copies(tokenizer):
     assert abs(sum(parts) / 200 / 40 - 0.85) < 0.02 and 70 < firsts < 130
 
 
-def test_published_names():
-    """Each tensor of Bert has the name that Hugging Face's library gives it."""
-    config, _ = read_checkpoint(TINY)
-    ours = [*Bert(config).state_dict()]
-    theirs = {name.removeprefix("bert."): name
-              for name in read_safetensors(find_file(TINY, "model.safetensors"))}
-    assert {published_name(name) for name in ours} <= theirs.keys()
-    assert [our_name(published_name(name)) for name in ours] == ours
-
-
-def test_measuring_has_no_dropout(tokenizer):
-    model, modes = pretrain.MaskedWords(Bert(read_checkpoint(TINY)[0])), []
-    model.register_forward_pre_hook(lambda model, inputs: modes.append(model.training))
-    assert 0 <= pretrain.measure(model, [[20, 21]] * 70, tokenizer, "cpu") <= 1
-    assert modes == [False, False] and model.training
-
-
 def test_a_reading(workplace, monkeypatch):
     """What it writes is an encoder for train.py. Each step has its own seed, each epoch its order;
     rate, decay and clipping are as in BERT's fine-tuning."""
-    names = [" ".join(x) for x in itertools.permutations("abcdef", 3)]
+    names = [" ".join(x) for x in itertools.permutations("abcdef", 3)][:108]
     Path("texts.txt").write_text("".join(f"the cat saw {x} there\n" for x in names + names[:40]))
     batches, rates, norms = at_call(monkeypatch, pretrain, "masked_batch", 0), [], []
     take = torch.optim.AdamW.step
@@ -127,26 +105,21 @@ def test_a_reading(workplace, monkeypatch):
         return take(optimizer, *args)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", look)
-    args = [*CPU, *"--bert scratch --texts texts.txt --batch-size 8 --steps 80 --lr 5e-3".split()]
+    args = [*CPU, *"--bert scratch --texts texts.txt --batch-size 8 --steps 40 --lr 5e-3".split()]
     assert read(*args, "--out", "read") == 0
-    result, (_, *steps, _) = json.loads(Path("read/reading.json").read_text()), batches
-    assert result["read"] == 108 and result["held_out"] == 12  # each text once
-    assert result["after"] > result["before"] + 0.2
-    assert rates == pytest.approx([5e-3 * min((i + 1) / 4, (80 - i) / 76, 1) for i in range(80)])
+    assert result("read", "reading.json")["read"] == 108  # each text once
+    assert rates == pytest.approx([5e-3 * min((i + 1) / 2, (40 - i) / 38, 1) for i in range(40)])
     assert max(norms) < 1.001
-    epochs = [[x for some, *_ in steps[i:i + 14] for x in some] for i in (0, 14)]
+    epochs = [[x for some, *_ in batches[i:i + 14] for x in some] for i in (0, 14)]
     assert sorted(epochs[0]) == sorted(epochs[1]) and epochs[0] != epochs[1]
-    seeds = {seed for *_, seed in steps}
     assert read(*args, "--out", "again", "--seed", "1") == 0
-    assert len(seeds) == 80 and not seeds & {seed for *_, seed in batches[83:-1]}
-    assert sorted(x.name for x in Path("read").iterdir()) == sorted(
-        ["config.json", "model.safetensors", "reading.json", "tokenizer.json",
-         "tokenizer_config.json"])
+    assert len({seed for *_, seed in batches}) == 80
     assert run("--bert", "read", "--model", "bert") == 0
 
 
 def test_a_reading_of_a_published_encoder(workplace, monkeypatch):
-    """A text and its copy fit into its positions. A pooler stays as it was; other weights learn."""
+    """A text and its copy fit into its positions. A pooler stays as it was; other weights learn.
+    Tensors have the names that Hugging Face's library gives them."""
     texts = [" ".join(["dog cat"] * 30 + ["new"] * i) for i in range(30)]
     Path("long.txt").write_text("\n".join(texts))
     batches = at_call(monkeypatch, pretrain, "masked_batch", 0)
@@ -157,28 +130,18 @@ def test_a_reading_of_a_published_encoder(workplace, monkeypatch):
     assert config == same and before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {name for name in before if "pooler" not in name}
-
-
-def test_a_loss_that_is_not_finite_is_found_at_its_step(workplace, monkeypatch):
-    real, calls = pretrain.masked_loss, []
-
-    def loss(*args):
-        calls.append(args)
-        return real(*args) * (math.nan if len(calls) == 4 else 1)
-
-    monkeypatch.setattr(pretrain, "masked_loss", loss)
-    refused("nan step 3: --lr", "--bert", TINY, "--texts", "train.tsv", *CPU, "--steps", "9",
-            by=read)
+    theirs, ours = (read_safetensors(Path(x, "model.safetensors")) for x in (TINY, "read"))
+    assert ours.keys() <= theirs.keys()
 
 
 @pytest.mark.parametrize("args, words", [
     ([], "--task --texts"), (["--task", "nothing"], "nothing mrpc"),
-    (["--texts", "few.txt"], "20 texts found 2"),
+    (["--texts", "none.txt"], "found no text"),
     (["--texts", "train.tsv", "--bert", "train.tsv"], "--bert train.tsv"),
     (["--texts", "train.tsv", "--out", "full"], "full/vocab.txt exists"),
-    (["--texts", "train.tsv", "--lr", "1e9", "--steps", "1"], "10,000 lower --lr")])
+    (["--texts", "train.tsv", "--lr", "2e9", "--steps", "9"], "step 1: --lr")])
 def test_mistakes_are_one_line(workplace, args, words):
-    Path("few.txt").write_text("one text\n\nanother text\none text\n")
+    Path("none.txt").write_text("\n")
     Path("full").mkdir()
     Path("full/vocab.txt").write_text("somebody's")
     refused(words, "--bert", TINY, *CPU, *args, by=read)
