@@ -19,7 +19,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from support.errors import expecting, join_names, prefix_errors, refuse
-from support.files import download, read_json, whole, write_json, write_text, writing
+from support.files import (download, read_json, read_lines, whole, write_json, write_text,
+                           writing)
 
 CONFIGS = ("config.json", "bert_config.json")  # names in a folder of published weights
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "*.ckpt.index")
@@ -37,9 +38,8 @@ PLAIN = {
     "model_type": ("bert", "roberta"), "hidden_act": tuple(HIDDEN_ACT), "is_decoder": (False,),
     "position_embedding_type": ("absolute",)}
 PLAIN_TOKENIZER = {
-    "do_basic_tokenize": (True,), "tokenize_chinese_chars": (True,), "never_split": (None, []),
-    "add_prefix_space": (False,), "word_tokenizer_type": (None, "basic"),
-    "subword_tokenizer_type": (None, "wordpiece"), "strip_accents": (None, True, False),
+    "tokenize_chinese_chars": (True,), "add_prefix_space": (False,),
+    "word_tokenizer_type": (None, "basic"), "strip_accents": (None, True, False),
     "do_lower_case": (None, True, False)}
 
 
@@ -114,9 +114,6 @@ def _download(source, folder):
 
 # ---- Configurations -----------------------------------------------------------------------------
 
-MOST_LAYERS, MOST_NUMBERS = 1000, 2 ** 32  # of an encoder
-
-
 def read_config(path):
     """A dict, the fields of a BertConfig, of Google's bert_config.json or a config.json."""
     path = Path(path)
@@ -130,13 +127,7 @@ def read_config(path):
         sizes = {name: operator.index(settings[key]) for name, key in COUNTS.items()}
         sizes["max_length"] = operator.index(settings["max_position_embeddings"]) - offset
         refuse(min(sizes.values()) < 1, f"a size of {min(sizes.values())}")
-        d, layers = sizes["hidden_size"], sizes["num_layers"]
-        refuse(d % sizes["num_heads"], "heads that do not divide hidden_size")
-        numbers = d * (sizes["vocab_size"] + sizes["max_length"] + sizes["segments"]
-                       + layers * (4 * d + 2 * sizes["intermediate_size"]))
-        refuse(layers > MOST_LAYERS or numbers > MOST_NUMBERS,
-               f"{layers} layers and {numbers:,} weights, more than {MOST_LAYERS} or "
-               f"{MOST_NUMBERS:,}")
+        refuse(sizes["hidden_size"] % sizes["num_heads"], "heads that do not divide hidden_size")
         rates = {name: float(settings[key]) for name, key in RATES.items() if key in settings}
         return sizes | rates | {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
                                 "position_offset": offset}
@@ -175,19 +166,15 @@ def read_tokenizer(folder, kind, rows):
     kind, rows: `kind` and `vocab_size` of the model's configuration, which the pieces must fit.
     """
     path = find_file(folder, "tokenizer.json", VOCABULARY[kind])
-    beside, config = path.with_name(VOCABULARY[kind]), path.with_name("tokenizer_config.json")
+    config = path.with_name("tokenizer_config.json")
     settings = read_json(config) if config.exists() else {}
-    if path == beside:
+    if path.name == VOCABULARY[kind]:
         tokenizer = make_tokenizer(path, kind, settings)
     else:
-        tokenizer, others = read_tokenizer_json(path), []
-        if beside.exists() and tokenizer.get_vocab(False) != read_vocabulary(beside):
-            others.append(f"the pieces of {beside.name}")
+        tokenizer = read_tokenizer_json(path)
         lower = getattr(tokenizer.normalizer, "lowercase", None)
-        if isinstance(lower, bool) and settings.get("do_lower_case", lower) != lower:
-            others.append("do_lower_case of tokenizer_config.json")
-        if others:
-            print(f"{path} counts, {' and '.join(others)} are others", file=sys.stderr)
+        if lower is not None and settings.get("do_lower_case", lower) != lower:
+            print(f"{path} counts, do_lower_case of {config.name} is another", file=sys.stderr)
     ids, special = tokenizer.get_vocab(), SPECIAL[kind]
     packs = not {*special} - ids.keys()
     if tokenizer.post_processor:
@@ -213,35 +200,22 @@ def read_tokenizer_json(path):
         return tokenizer
 
 
-def read_lines_of(path):
-    """The lines of a UTF-8 text. `splitlines` would end a line at U+2028, which can be a piece."""
-    with expecting(path, "UTF-8"):
-        return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
-
-
-def read_vocabulary(path):
-    """dict piece -> id of vocab.txt or vocab.json."""
-    if path.suffix == ".json":
-        return read_json(path)
-    return {piece: i for i, piece in enumerate(read_lines_of(path))}
-
-
 def make_tokenizer(path, kind, settings):
     """The tokenizers.Tokenizer of vocab.txt, or of vocab.json and merges.txt, with added words.
 
     settings: dict of tokenizer_config.json. Without do_lower_case, as in Google's cased models,
     capitals in vocab.txt mean that case is kept.
     """
-    ids = read_vocabulary(path)
-    with expecting(path.with_name("tokenizer_config.json"), "a BERT's tokenizer", "name such a "
-                   "folder"):
+    with expecting(path.with_name("tokenizer_config.json"), "a BERT's tokenizer"):
         check_plain(settings, PLAIN_TOKENIZER)
     if kind == "bert":
+        ids = {line.rstrip("\r\n"): i for i, line in enumerate(read_lines(path))}
         lower = settings.get("do_lower_case")
         if lower is None:
             lower = all(piece == piece.lower() or piece.startswith("[") for piece in ids)
         tokenizer = word_pieces(ids, lower, settings.get("strip_accents"))
     else:
+        ids = read_json(path)
         tokenizer = Tokenizer(models.BPE(ids, read_merges(path.with_name("merges.txt"), ids)))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     add_words(tokenizer, path.with_name("added_tokens.json"), settings)
@@ -250,8 +224,8 @@ def make_tokenizer(path, kind, settings):
 
 def read_merges(path, ids):
     """RoBERTa's merges, pairs of pieces. ids: dict of vocab.json."""
-    merges = [tuple(x.split(" ")) for x in read_lines_of(find_file(path.parent, path.name))
-              if not x.startswith("#version")]
+    merges = [tuple(line.rstrip("\r\n").split(" ")) for line in read_lines(path)
+              if not line.startswith("#version")]
     longer = [piece for piece in ids if len(piece) > 1
               and not re.fullmatch(r"<.+>|\[.+\]|madeupword\d+", piece)]
     refuse(sorted(map("".join, merges)) != sorted(longer), f"{path}: expected lines for "
@@ -301,16 +275,11 @@ def our_name(name):
 
 def read_weights(folder):
     """The weights in a folder: a dict, our name -> tensor."""
-    path, weights, judges = find_file(folder, *WEIGHTS), {}, []
+    path, weights = find_file(folder, *WEIGHTS), {}
     readers = {".safetensors": read_safetensors, ".bin": read_pickle, ".index": read_tf_checkpoint}
     for name, tensor in readers[path.suffix](path).items():
         if (ours := our_name(name)) is not None:  # TensorFlow has kernels as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
-        elif name.startswith("classifier."):
-            judges.append(name)
-    if judges:
-        print(f"{path}: {', '.join(judges)} are left out, of a model that was trained for a task: "
-              "a new classifier is trained", file=sys.stderr)
     return weights
 
 
@@ -378,15 +347,13 @@ def read_safetensors(path):
     """
     raw, weights = np.fromfile(path, np.uint8), {}
     with expecting(path, f"safetensors of dtypes {', '.join(SAFE_DTYPES)}"):
-        at = start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
         header = json.loads(raw[8:start].tobytes())
         header.pop("__metadata__", None)
-        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-            first, last = (start + offset for offset in entry["data_offsets"])
-            refuse(first != at, f"{name} {first - at} bytes behind the tensor before it")
-            tensor, at = torch.from_numpy(raw[first:last]).view(SAFE_DTYPES[entry["dtype"]]), last
-            weights[name] = tensor.reshape(entry["shape"])
-        refuse(at != len(raw), f"{len(raw) - at} bytes behind the last tensor")
+        for name, entry in header.items():
+            first, last = entry["data_offsets"]
+            tensor = torch.from_numpy(raw[start + first:start + last])
+            weights[name] = tensor.view(SAFE_DTYPES[entry["dtype"]]).reshape(entry["shape"])
     return weights
 
 

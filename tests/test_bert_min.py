@@ -46,9 +46,7 @@ def test_configurations(tmp_path):
         activation="gelu_tanh", dropout=0.25, layer_norm_eps=1e-5)
     for key, value, words in (
             ("model_type", "roberts", "roberts"), ("vocab_size", "97", "str"),
-            ("num_attention_heads", 7, "heads"), ("num_hidden_layers", 10 ** 6, "1000000 layers"),
-            ("hidden_size", 9 * 10 ** 6, "weights"), ("intermediate_size", 10 ** 9, "weights"),
-            ("vocab_size", 10 ** 12, "weights"), ("max_position_embeddings", 2, "0")):
+            ("num_attention_heads", 7, "heads"), ("max_position_embeddings", 2, "0")):
         path.write_text(json.dumps(good | {key: value}))
         fails(lambda: BertConfig(**read_config(path)), path, words)
 
@@ -294,12 +292,9 @@ def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
     path = tmp_path / "tokenizer.json"
     if kind == "bert":
         path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
-        vocab = (tmp_path / "vocab.txt").read_text()
-        (tmp_path / "vocab.txt").write_text(vocab.replace("\nthe\n", "\nthose\n"))
         tokenizer = PairTokenizer.from_folder(tmp_path, sizes)
         assert tokenizer.pieces(ids_of(tokenizer, "the A"))[1:3] == ["the", "[UNK]"]
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1 and "vocab.txt and do_lower_case" in told
+        assert "do_lower_case" in capsys.readouterr().err
 
 
 def test_tokenizers_of_another_kind_are_refused(tmp_path):
