@@ -35,22 +35,15 @@ def read_json(path):
         return content
 
 
-def check_free(*paths, option="--out", remedy="name another file, or move this one away"):
-    """Raises ValueError unless a new file can be written at each of these paths: no command writes
-    over a file that it did not make, and no mistake is found after hours of work.
+def check_free(*paths, remedy="name another file, or move this one away"):
+    """Raises ValueError unless a new file can be written at each of these paths, of --out: no
+    command writes over a file that it did not make, and no mistake is found after hours of work.
 
-    Its folder is there, nothing lies at the path, and no two paths are one file. option: it names
-    the paths. remedy: what to do if something lies there.
+    remedy: what to do if something lies there.
     """
-    places = set()
     for path in map(Path, paths):
-        refuse(path.name in ("", "-"), f"{option} {path}: expected the name of a file")
-        refuse(os.path.lexists(path), f"{option} {path}: exists already; {remedy}")
-        place = os.path.realpath(path)
-        refuse(place in places, f"{option} {path}: is named twice; give two names")
-        places.add(place)
-    for path in map(Path, paths):
-        refuse(not os.access(path.parent, os.W_OK), f"{option} {path}: its folder is missing, or "
+        refuse(os.path.lexists(path), f"--out {path}: exists already; {remedy}")
+        refuse(not os.access(path.parent, os.W_OK), f"--out {path}: its folder is missing, or "
                "not to be written; name a file elsewhere")
 
 
