@@ -61,16 +61,14 @@ URL = "http://served.example/"
 
 
 @pytest.fixture
-def served(monkeypatch, tmp_path):
+def served(monkeypatch):
     """dict of name -> (body, headers) of what URL serves."""
     served = {}
 
     def urlopen(url, timeout):
-        name = url.removeprefix(URL)
-        if name not in served:
+        if (name := url.removeprefix(URL)) not in served:
             raise urllib.error.HTTPError(url, 404, "Not Found", {}, io.BytesIO())
-        body, headers = served[name]
-        return urllib.response.addinfourl(io.BytesIO(body), headers, url)
+        return urllib.response.addinfourl(io.BytesIO(served[name][0]), served[name][1], url)
 
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
     monkeypatch.setattr(checkpoints, "HUGGING_FACE", URL)

@@ -41,8 +41,6 @@ def test_a_model_is_exported(name, sizes):
     torch.testing.assert_close(exported(**x), model(**x))
 
 
-# ---- Equations of a class -----------------------------------------------------------------------
-
 def first_value(function):
     """A function that returns what `function` returns, its first tensor doubled."""
     def doubled(*inputs, **named):
@@ -71,14 +69,12 @@ def test_another_function_takes_an_equations_place(name, key, monkeypatch):
 def test_equations_of_ones_own_in_a_prior_and_beside_a_printed_form():
     """DAFA Eq. (4) is in the prior. A printed form takes the place of no equation of one's own, nor
     of a part of it, but of another's."""
-    for name in ("guided_attention", "score_map", "subgraph_similarity"):
-        own = type("Own", (DafaAttention,), {name: staticmethod(max)})
-        if name == "subgraph_similarity":
-            assert own.prior(frozenset(), frozenset()).subgraph_similarity is max
-        else:
-            fails(lambda own=own: own(config(), {7}), f"printed 7: Own has a {name}")
-    own = type("Own", (DafaAttention,), {"guided_attention": staticmethod(max)})
-    assert own(config(), {6, 9}).guided_attention is max
+    guided, part, prior = (type("Own", (DafaAttention,), {name: staticmethod(max)})
+                           for name in ("guided_attention", "score_map", "subgraph_similarity"))
+    assert prior.prior(frozenset(), frozenset()).subgraph_similarity is max
+    fails(lambda: guided(config(), {7}), "printed 7: Own has a guided_attention")
+    fails(lambda: part(config(), {7}), "printed 7: Own has a score_map")
+    assert guided(config(), {6, 9}).guided_attention is max
 
 
 def test_a_learned_spread_learns_in_each_layer():
