@@ -238,12 +238,12 @@ RIGHT = ("def difference_scores(q, k):\n    return (q[..., :, None, :] - k[..., 
 SLEEP = str(10 ** 6 + os.getpid())
 PRANKS = {      # a cell that costs nothing, before one that is right
     "kills": "import os\nos.kill(os.getppid(), 9)", "stops": "import os\nos.kill(os.getppid(), 19)",
-    "deletes": "import os, shutil\nshutil.rmtree(os.getcwd())", "exits": "import os\nos._exit(0)",
-    "prints": "print('x' * 10 ** 7)", "memory": "x = bytearray(2 ** 40)",
-    "sleeps": f"import subprocess\nsubprocess.Popen(['sleep', {SLEEP!r}], start_new_session=True)",
+    "deletes": "import os, shutil\nshutil.rmtree(os.getcwd())", "memory": "x = bytearray(2 ** 40)",
+    "prints": "print('x' * 10 ** 7)", "endless": "while True: pass",
+    "sleeps": f"import subprocess\nsubprocess.Popen(['sleep', {SLEEP!r}])",
     "forges": """import contextlib, os
 for n in range(3, 30):
-    for line in (b'[[]', b'\\xff', b'[9, 9, 9]', b'[0, [1], ""]', b'{}', b'[' * 9999):
+    for line in (b'[[]', b'\\xff', b'[9, 9]', b'[[1], ""]', b'{}', b'[' * 9999):
         with contextlib.suppress(OSError):
             os.write(n, line + b'\\n')"""}
 HAND_INS = {        # file -> (its text, the points of difference_scores, words of remark or page)
@@ -258,19 +258,18 @@ check(difference_attention)""", 0, "2/2  difference_attention"),
     **{f"{name}.py": (f"{HEAD}{code}\n\n# %%\n{RIGHT}", 2, "") for name, code in PRANKS.items()},
     "ann/a.ipynb": (build.notebook_of(f"# %%\n{HEAD}!ls\n\n# %%\n{RIGHT}"), 2, "2 of 14"),
     "ann/b.py": (HEAD + RIGHT.replace("abs", "square"), 0, "tried with"),
-    "exits in it.py": (HEAD + RIGHT.replace("return", "import os; os._exit(0); return"), 0,
-                       "not checked: it ended its process"),
-    "endless.py": (HEAD + RIGHT.replace("return", "while True: pass\n    return"), 0,
-                   "not checked: ended after 3 seconds"),
+    "exits.py": (HEAD + RIGHT.replace("return", "import os; os._exit(0); return"), 0, "not check"),
+    "loops.py": (HEAD + RIGHT.replace("return", "while True: pass\n    return"), 0,
+                 "ended after 2 seconds"),
     "names.py": (HEAD + RIGHT.replace("return", "from semmatch import joined_signal as x; return"),
                  2, "look: it names semmatch (cell 2, line 2)"),
     "tells.py": (f"{HEAD}x = check.__globals__\n\n# %%\n{RIGHT}", 2, "__ (cell 2, line 1)"),
     "ann/c.py": (f"{HEAD}{RIGHT}\n# %%\nbegin(3)", 2, "has also lesson 3"),
-    "brackets.ipynb": ("[" * 99999, "", "is no notebook"), "notes.py": ("x", "", "is no lesson"),
+    "brackets.ipynb": ("[" * 99999, "", "no notebook"), "notes.py": ("x", "", "is no lesson"),
     "bytes.py": (b"\xff\0", "", "is no text in UTF-8")}
 
 
-def test_points_of_hand_ins(tmp_path, capsys):
+def test_points_of_hand_ins(tmp_path, monkeypatch):
     """A mistake or a prank costs its own points alone. Each file has a row and a page."""
     top, out = tmp_path / "in", tmp_path / "out"
     for name, (text, *_) in HAND_INS.items():
@@ -278,7 +277,8 @@ def test_points_of_hand_ins(tmp_path, capsys):
         (top / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     os.mkfifo(top / "fifo.py")
     os.symlink("/dev/zero", top / "zero.py")
-    options = [str(top), "--out", str(out), "--trusted", "--limit", "3"]
+    monkeypatch.setattr(grade, "LIMIT", 2)
+    options = [str(top), "--out", str(out), "--trusted"]
     assert run_command(grade.main, "grade.py", options) == 0
     most, *rows = csv.DictReader((out / "points.csv").read_text("utf-8").splitlines())
     assert most["demand_guide"] == "3" and len(rows) == len(HAND_INS) + 2
