@@ -287,7 +287,7 @@ class RelationPrior(Prior):
     def __init__(self, without=frozenset()):
         self.needs = ("facts",) if "tags" in without else ("facts", "tags")
         if "prior" in without:
-            self.needs = ("words",)
+            self.needs, self.known = ("words",), "likeness"
 
     def matrix(self, a, b):
         """k_ij, (n, m, R) bool."""
