@@ -93,20 +93,19 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
         assert not weights[b, h, i][~mask[b]].any()
 
 
-@pytest.mark.parametrize("traced", [False, True], ids=["untraced", "traced"])
-def test_dropout_leaves_what_it_should(traced):
+def test_dropout_leaves_what_it_should():
     """With everything dropped, embeddings, behind their norm, are 0; a layer is its residuals and
     norms. Of attention single weights are dropped. test_methods: in training only."""
     bert = make(dropout=1.0, attention_dropout=1.0)
-    call = looked if traced else lambda model, *inputs: (model(*inputs), {})
-    states, _ = call(bert.train(), *tokens(7))[0]
+    states, _ = bert.train()(*tokens(7))
     assert not states[0].any()
     for layer, before, after in zip(bert.layers, states, states[1:]):
         assert torch.equal(layer.output_norm(layer.attention_norm(before)), after)
     torch.manual_seed(1)
-    alike, ones = torch.zeros(1, 1, 31, 5), torch.ones(1, 1, 31, 5)
-    kept = call(attention, alike, alike, ones, torch.ones(1, 31) > 0, None, 0.5)[0]
-    assert (kept == kept[..., :1]).all() and not {*kept.flatten().tolist()} & {0.0, 2.0}
+    alike, ones, mask = torch.zeros(1, 1, 31, 5), torch.ones(1, 1, 31, 5), torch.ones(1, 31) > 0
+    for call in (attention, lambda *given: looked(attention, *given)[0]):
+        kept = call(alike, alike, ones, mask, None, 0.5)
+        assert (kept == kept[..., :1]).all() and not {*kept.flatten().tolist()} & {0.0, 2.0}
 
 
 def test_tanh_gelu_is_googles():
@@ -187,11 +186,10 @@ def ids_of(tokenizer, a, b=""):
 
 
 @pytest.mark.parametrize("text, lower, wanted", [  # from tokenization_test.py, google-research/bert
-    ("UNwant\u00e9d,running", True, "un ##want ##ed , runn ##ing"), ("", True, ""),
+    ("UNwant\u00e9d,running", True, "un ##want ##ed , runn ##ing"),
     ("unwantedX running", False, "[UNK] runn ##ing"), ("ah\u535a\u63a8zz", True, "ah 博 推 zz"),
-    (" \tHeLLo!how  \n Are yoU?  ", True, "hello ! how are you ?"),
     (" \tHeLLo!how  \n Are yoU?  ", False, "HeLLo ! how Are yoU ?"),
-    ("H\u00e9llo", True, "hello"), ("a\u00a0b\u0005\0\ufffda", True, "a b ##a"),
+    ("a\u00a0b\u0005\0\ufffda", True, "a b ##a"),
     ("a" * 100, True, "a" + " ##a" * 99), ("a" * 101, True, "[UNK]")])  # as in transformers
 def test_wordpiece_equals_googles(tmp_path, text, lower, wanted):
     tokenizer = tiny_tokenizer(tmp_path, do_lower_case=lower)
@@ -213,30 +211,28 @@ odd_texts = st.text(st.sampled_from("aabé博🙂 \u0301[],.SEP\ud83d\u200d\u202
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(odd_texts, odd_texts), max_size=4), st.integers(0, 40), st.booleans())
-def test_packing(tmp_path_factory, pairs, budget, roberta):
-    first, middle, last = ([0], [2, 2], [2]) if roberta else ([2], [3], [3])
+@given(odd_texts, odd_texts, st.integers(0, 40), st.booleans())
+def test_packing(tmp_path_factory, a, b, budget, roberta):
+    """Of two texts whose pieces find no place the longer one, on a tie b, loses its last piece."""
     tokenizer = roberta_tokenizer() if roberta else tiny_tokenizer(tmp_path_factory.getbasetemp())
-    batch = [(a, spaces(a), b, spaces(b)) for a, b in [*pairs, *(pair[::-1] for pair in pairs)]]
+    first, middle, last = ([0], [2, 2], [2]) if roberta else ([2], [3], [3])
+    pairs = [(a, spaces(a), b, spaces(b)), (b, spaces(b), a, spaces(a))]    # each text twice
     length = budget + len(first + middle + last)
-    encoded = tokenizer.encode_batch(batch, length)  # each text is there twice
-    assert encoded == [tokenizer.encode(*pair, length) for pair in batch]
-    for (a, spans_a, b, spans_b), (ids, segment, words) in zip(batch, encoded):
-        whole_a, _, words_a = tokenizer.encode(a, spans_a, "", None, 10_000)
-        whole_b, _, words_b = tokenizer.encode("", None, b, spans_b, 10_000)
-        pieces_a = whole_a[1:len(whole_a) - len(middle + last)]
-        pieces_b = whole_b[len(first + middle):-1]
+    for (a, spans_a, b, spans_b), row in zip(pairs, tokenizer.encode_batch(pairs, length)):
+        (pieces_a, words_a), (pieces_b, words_b) = (
+            (ids[len(first):-len(middle + last)], words[len(first):])
+            for ids, _, words in (tokenizer.encode(a, spans_a, "", None, 10_000),
+                                  tokenizer.encode(b, spans_b, "", None, 10_000)))
         m = min(len(pieces_b), max(budget // 2, budget - len(pieces_a)))
         n = min(len(pieces_a), budget - m)
-        assert ids == first + pieces_a[:n] + middle + pieces_b[:m] + last
-        assert segment == [0] * (1 + n + len(middle)) + [1] * (m + 1)
-        words_b = words_b[len(first + middle):]
-        assert words == [-1, *words_a[1:1 + n], *[-1] * len(middle), *words_b[:m], -1]
+        assert row == (first + pieces_a[:n] + middle + pieces_b[:m] + last,
+                       [0] * (1 + n + len(middle)) + [1] * (m + 1),
+                       [-1, *words_a[:n], *[-1] * len(middle), *words_b[:m], -1])
 
 
 def test_by_hand(tmp_path):
     """Word index, pieces, special tokens as text; accents that a folder keeps."""
-    tokenizer, roberta = tiny_tokenizer(tmp_path), roberta_tokenizer()
+    tokenizer = tiny_tokenizer(tmp_path)
     spans = np.array([(0, 3), (4, 5), (6, 8)])
     ids, segment, words = tokenizer.encode("aba . Éa", spans, "c ab", np.array([(2, 4)]), 20)
     assert " ".join(tokenizer.pieces(ids)) == "[CLS] ab ##a . e ##a [SEP] c ab [SEP]"
@@ -247,20 +243,15 @@ def test_by_hand(tmp_path):
     fails(lambda: tokenizer.encode("", None, "", None, 2), "max_length", 3)
     for one in (tokenizer, PairTokenizer.train(["[SEP] a b"] * 3, 40)):
         assert ids_of(one, "[SEP]", "[CLS] [PAD]").count(3) == 2
-    ids = ids_of(roberta, "</s>", " it<s>")
-    assert ids.count(2) == 3 and ids.count(0) == 1
-    assert "".join(roberta.pieces(ids)) == "<s></s></s></s>it<s></s>"
+    assert ids_of(roberta_tokenizer(), "</s>", " it<s>").count(2) == 3
     tokenizer = tiny_tokenizer(tmp_path, strip_accents=False)
     assert tokenizer.pieces(ids_of(tokenizer, "\u00c9"))[1] == "\u00e9"
-    for capitals in (False, True):  # [CLS] does not count
-        (tmp_path / "tokenizer_config.json").unlink()
-        folder = copy_fixture("tiny_bert_tf", tmp_path)
-        if capitals:
-            vocab = (folder / "vocab.txt").read_text()
-            (folder / "vocab.txt").write_text(vocab.replace("##z\n", "Z\n"))
-        tokenizer = PairTokenizer.from_folder(folder, read_checkpoint(folder)[0])
-        assert (tokenizer.pieces(ids_of(tokenizer, "A"))[1] == "[UNK]") == capitals
-        (folder / "tokenizer_config.json").touch()
+    for more, piece in (("a", "e"), ("E", "E")):  # a folder that does not say do_lower_case
+        (tmp_path / "tokenizer_config.json").unlink(missing_ok=True)
+        vocab = [*"[PAD] [UNK] [CLS] [SEP] e".split(), more]
+        (tmp_path / "vocab.txt").write_text("\n".join(vocab))
+        tokenizer = PairTokenizer.from_folder(tmp_path, config(vocab_size=6))
+        assert tokenizer.pieces(ids_of(tokenizer, "E"))[1] == piece
 
 
 def of_today(kind, folder):
@@ -276,21 +267,13 @@ def of_today(kind, folder):
 def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
     """Four words are added: fintech, Kreißsaal, new york, and the special [URL]."""
     tokenizer, rows, sizes = of_today(kind, tmp_path)
-    again = PairTokenizer.from_state(tokenizer.state())
     for a, b, ids in rows:
-        assert ids_of(tokenizer, a, b) == ids == ids_of(again, a, b)
+        assert ids_of(tokenizer, a, b) == ids
     assert len(rows) == 13 and not capsys.readouterr().err
-    text = "a new york fintech"
-    ids, _, words = tokenizer.encode(text, spaces(text), "", None, 40)
-    pieces = tokenizer.pieces(ids)
-    assert words[pieces.index("new york")] == 2 and words[pieces.index("fintech")] == 3
-    assert tokenizer.pieces([ids_of(tokenizer, "Kreißsaal")[1]])[0] == "Kreißsaal"
-    packing = f"{tokenizer.pieces(tokenizer.first)[0]} {tokenizer.pieces(tokenizer.last)[0]}"
-    alone = tokenizer.first + tokenizer.middle + tokenizer.last
-    assert [x for x in ids_of(tokenizer, packing) if x in alone] == alone
-    # its own settings count, and a file beside it that says something else is told of
-    path = tmp_path / "tokenizer.json"
-    if kind == "bert":
+    added = [word for text, _, _ in rows for word in tokenizer.pieces(ids_of(tokenizer, text))]
+    assert {"fintech", "Kreißsaal", "new york"} <= {*added}
+    if kind == "bert":  # its own settings count; a file that says something else is told of
+        path = tmp_path / "tokenizer.json"
         path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
         tokenizer = PairTokenizer.from_folder(tmp_path, sizes)
         assert tokenizer.pieces(ids_of(tokenizer, "the A"))[1:3] == ["the", "[UNK]"]
@@ -299,15 +282,13 @@ def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
 
 def test_tokenizers_of_another_kind_are_refused(tmp_path):
     path, ids = tmp_path / "tokenizer.json", {"a": 0, "b": 1}
-    for model in (models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=0), models.BPE(ids, []),
-                  models.WordLevel(ids, "a")):
+    for model in models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=0), models.BPE(ids, []):
         Tokenizer(model).save(str(path))
         fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=2)), path,
               f"found one of {type(model).__name__}")
     tokenizer, _, sizes = of_today("bert", tmp_path)
     text = tokenizer.state()["tokenizer"]
     for old, new in (('"[SEP]":{', '"[SEP]x":{'), ('"vocab":{', '"vocab":{"more":9999,')):
-        assert old in text
         path.write_text(text.replace(old, new))
         fails(lambda: PairTokenizer.from_folder(tmp_path, sizes), path)
 
@@ -329,39 +310,34 @@ def test_added_words_beside_a_vocabulary(tmp_path):
 
 def test_vocabularies_that_do_not_fit(tmp_path):
     """Without these errors a piece would get the row of another piece."""
-    path, whole = tmp_path / "vocab.txt", tiny_tokenizer(tmp_path)
+    path, _ = tmp_path / "vocab.txt", tiny_tokenizer(tmp_path)
     assert PairTokenizer.from_folder(tmp_path, config(vocab_size=64)).vocab_size == 39
     for size in (38, 48):
         fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=size)), path, size, 39)
-    path.write_text(path.read_text("utf-8").replace("\nb\n", "\na\n"), "utf-8")  # a is there twice
-    fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=whole.vocab_size)), path)
     merges = copy_fixture("tiny_roberta_hf", tmp_path) / "merges.txt"
-    lines = merges.read_text()
-    for content in (lines.replace("h e\n", ""), lines + "qq z\n"):
-        merges.write_text(content)
-        fails(lambda: PairTokenizer.from_folder(tmp_path, ROBERTA), merges)
+    merges.write_text(merges.read_text().replace("h e\n", ""))
+    fails(lambda: PairTokenizer.from_folder(tmp_path, ROBERTA), merges)
 
 
 def test_train_and_save(tmp_path):
     """Left to the trainer, five runs number the inner letters in five ways."""
     rng = random.Random(0)
-    words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(540)]
-    lines = [" ".join(words[i:i + 9]) for i in range(0, 540, 9)]
+    lines = [" ".join("".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(9))
+             for _ in range(60)]
     trained, *others = (PairTokenizer.train(iter(lines), 150) for _ in range(5))
-    vocabulary = trained.tokenizer.get_vocab()
-    assert 60 < len(vocabulary) == trained.vocab_size <= 150
     others.append(PairTokenizer.train([*lines, "ab" * 500], 150))  # a word that is too long
-    assert all(other.tokenizer.get_vocab() == vocabulary for other in others)
+    assert 60 < trained.vocab_size <= 150
+    assert all(one.tokenizer.get_vocab() == trained.tokenizer.get_vocab() for one in others)
     pair = (lines[0].upper(), spaces(lines[0]), lines[1], spaces(lines[1]), 50)
     assert 1 not in trained.encode(*pair)[0]  # capitals are lowered, nothing is unknown
     for one, sizes in ((trained, config(vocab_size=trained.vocab_size)),
                        (roberta_tokenizer(), ROBERTA)):
-        weights = Bert(sizes).state_dict()
-        write_encoder(tmp_path / sizes.kind, asdict(sizes), weights, one)
-        read, written = read_checkpoint(tmp_path / sizes.kind)
+        folder, weights = tmp_path / sizes.kind, Bert(sizes).state_dict()
+        write_encoder(folder, asdict(sizes), weights, one)
+        read, written = read_checkpoint(folder)
         assert read == sizes and equal(written, weights)
-        asked = read_json(tmp_path / sizes.kind / "tokenizer_config.json")["model_input_names"]
+        asked = read_json(folder / "tokenizer_config.json")["model_input_names"]
         assert ("token_type_ids" in asked) == (sizes.segments == 2)
-        for again in (PairTokenizer.from_folder(tmp_path / sizes.kind, sizes),
+        for again in (PairTokenizer.from_folder(folder, sizes),
                       PairTokenizer.from_state(one.state())):
             assert again.encode(*pair) == one.encode(*pair)
