@@ -18,7 +18,7 @@ from test_house import equation_rows
 LAYERS = "test_bert_min.py::test_hidden_states_equal_transformers"
 ORACLES = {
     "bert_min.attention_weights": "test_bert_min.py::test_attention_weights_are_a_masked_softmax",
-    "reread.Choice.clue": "test_reread.py::test_dynamic_sequential_attention_oracle",
+    "reread.Choice.clue": "test_reread.py::test_ladranet_oracle",
     "semmatch.mean_attention_factor": "test_semmatch.py::test_aligned_attention_oracle",
     "semmatch.spread_prior": "test_semmatch.py::test_spread_prior_oracle"}
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 from torch import nn
 
 from bert_min import BertConfig, SelfAttention
-from reread import DrrNet, LadraNet, make_sources
+from reread import DrrNet, LadraNet
 from semmatch import (AlignedAttention, DabertAttention, DafaAttention, KnowledgeAttention,
                       Matcher)
 from support.shown import printed_forms, recording
@@ -104,17 +104,6 @@ def equation(method, name, printed=()):
     """The function of this name in a method, in its printed form if `printed` has its number."""
     forms = printed_forms(METHODS[method], set(printed) & METHODS[method].PRINTED.keys())
     return forms.get(name, getattr(METHODS[method], name))
-
-
-def read_again(net, printed, states, mask, h_ab, steps, beta):
-    """dynamic_sequential_attention with the weights of a LadraNet, in this form."""
-    choose, coverage, read_limit, mixture = (
-        equation("ladranet", name, printed)
-        for name in ("choose", "coverage", "read_limit", "mixture"))
-    sources = make_sources(states, net.choices, h_ab, net.W_phi, steps, read_limit)
-    readings = equation("ladranet", "dynamic_sequential_attention")(
-        sources, mask, h_ab, net.W_f, net.w_f, net.gru, steps, beta, choose, coverage, mixture)
-    return [torch.stack(x, 1) for x in zip(*readings)]
 
 
 def silent(model, out):

@@ -3,16 +3,13 @@
 Each test is a row of the table "Where we depart from the page" in docs/equations.md. The oracles in
 test_priors, test_semmatch and test_reread show that both forms compute what they say.
 """
-import math
-
 import pytest
 import torch
 from torch import nn
 
 from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, equation, ladra,
-                     linear, looked, masks, method, normal, pairs, positive, prior_of, read_again,
-                     related, same, sentences, silent, vocabulary)
-from reread import DrrNet
+                     linear, looked, masks, method, normal, pairs, positive, prior_of,
+                     related, same, sentences, silent)
 from test_priors import make
 from test_semmatch import BIASED, packed
 
@@ -40,12 +37,16 @@ def test_the_mask_leaks(printed):
         assert (weights[1] == (0.5 if printed else 0.0)).all()
 
 
+def alike(weights):
+    """Are all rows of the weights (..., L, L) one?"""
+    return (weights - weights[..., :1, :]).abs().max() < 1e-12
+
+
 @each_form
 def test_the_difference_is_the_same_for_every_query(printed):
     """DABERT Eq. (4)."""
-    q, k, mask = normal(1, H, L, K, seed=1), normal(1, H, L, K, seed=2), masks()[:1]
-    weights = difference_of(q, k, mask, {4} if printed else ())
-    assert ((weights - weights[:, :, :1]).abs().amax((2, 3)) < 1e-12).all() == printed
+    q, k = normal(1, H, L, K, seed=1), normal(1, H, L, K, seed=2)
+    assert alike(difference_of(q, k, masks()[:1], {4} if printed else ())) == printed
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
@@ -57,8 +58,7 @@ def test_the_guide_cancels(name, printed):
     out, trace = looked(layer, normal(B, L, D), masks(), prior_of(layer, masks()))
     dead = silent(layer, out)
     for part in [part for part in trace if part.endswith("guided")]:
-        weights = trace[part][:2]
-        assert ((weights - weights[:, :1]).abs().amax((1, 2)) < 1e-12).all() == printed
+        assert alike(trace[part]) == printed
     for W in BIASED[name].split()[:2]:  # the guides' maps
         assert (f"{W}.weight" in dead) == printed
 
@@ -131,44 +131,20 @@ def test_an_arbitrarily_big_beta_teaches_nothing(make_net, arguments, number, pr
             assert (part.weight.grad.abs().max() < 1e-12) == printed
 
 
-def test_grus_hardly_learn_from_the_loss_of_P_alone():
-    """DRr-Net Eq. (8), at initial weights and full sizes; {8} has this loss."""
-    drawn = torch.Generator().manual_seed(0)
-    vectors, norms = (torch.randn(60, 300, generator=drawn) * 0.4).numpy(), []
-    x, labels = sentences([[9, 11, 13]] * 2, 19), torch.tensor([1, 0, 1])
-    for printed in (set(), {8}):
-        torch.manual_seed(1)
-        net = DrrNet(vocabulary(60, 40, vectors), 2, printed)
-        sum(nn.functional.cross_entropy(logits, labels) for logits in net(*x)).backward()
-        norms.append(sum(float(p.grad.square().sum()) for p in net.grus.parameters()) ** 0.5)
-    assert norms[0] > 10 * norms[1] > 0
-
-
-def test_one_word_is_read_for_ever():
+@each_form
+def test_one_word_is_read_for_ever(printed):
     """LadRa-Net Eq. (14): if all scores are negative, the first chosen word is chosen at each step,
     and |c m̄| grows. Intended, each word is read only as often as its limit allows."""
-    net, mask, size = ladra(without={"phrase-cnn"}), torch.ones(B, 7, dtype=torch.bool), (B, 7, 10)
-    choice, states, h_ab = net.choices[0], normal(*size).abs() + 0.1, normal(B, 10)
-    assert len(choice.w_d.weight) == 1  # one score
-    for part in (choice.U_d, choice.M_d, net.W_phi):
-        part.weight.data.zero_()
-    choice.W_d.weight.data.abs_()
-    choice.w_d.weight.data.abs_().neg_()  # m̄ = -Σ tanh(positive numbers)
-    (_, reading, left, _), (_, intended, _, _) = (
-        read_again(net, printed, [states], mask, h_ab, 5, 1e4) for printed in ({14}, ()))
-    words = reading[:, :, 0].argmax(-1)
-    assert (words == words[:, :1]).all() and (left.diff(dim=1) > 0).all()
-    for row in intended[:, :, 0].argmax(-1).tolist():
-        assert max(map(row.count, row)) == 3 and len(set(row)) == 2  # φ = T σ(0) = 2.5
-
-
-def test_coverage_diverges():
-    """LadRa-Net Eq. (14): a score of 3φ multiplies what is left by -2 at each step."""
-    phi, mask, w_d = torch.full((1, 2), 0.25), torch.ones(1, 2).bool(), nn.Linear(1, 1, bias=False)
-    w_d.weight.data.fill_(1.0)
-    keys, left = torch.tensor([[[math.atanh(0.75)], [0.0]]]), torch.ones(1, 2)
-    for want in (-2, 4, -8, 16, -32):
-        clue, states = torch.zeros(1, 1), torch.zeros(1, 2, 1)
-        _, _, m = equation("ladranet", "choose", {14})(states, keys, mask, clue, w_d, 1.0, left)
-        left = equation("ladranet", "coverage", {14})(left, m, phi, mask)
-        same(left, [[want, 1]], 1e-4)
+    choose, coverage = (equation("ladranet", name, {14} if printed else ())
+                        for name in ("choose", "coverage"))
+    states, mask, w_d = normal(B, 7, D).abs() + 0.1, torch.ones(B, 7) > 0, linear(D, 1)
+    w_d.weight.data.abs_().neg_()  # m̄ = -Σ tanh(positive numbers)
+    left, words = torch.ones(B, 7).double(), []
+    for _ in range(5):
+        _, weights, read = choose(states, states, mask, torch.zeros(B, D), w_d, 1e4, left)
+        left = coverage(left, read, torch.full_like(left, 2.5), mask)
+        words.append(weights.argmax(-1).tolist())
+    for row in zip(*words):
+        assert len(set(row)) == (1 if printed else 2)
+        assert max(map(row.count, row)) == (5 if printed else 3)
+    assert (left > 1).all() == printed

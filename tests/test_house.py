@@ -23,7 +23,7 @@ import torch
 import bert_min
 import pretrain
 import semmatch
-from methods import ATTENTIONS, WHOLE, batch, looked, method, whole
+from methods import ATTENTIONS, WHOLE, batch, looked, whole
 from settings import Recipe, Settings
 from shapes import Tracer, fits
 from small_runs import ROOT, TINY, beginning, of, write_file
@@ -171,16 +171,6 @@ def test_the_picture_of_an_equation_has_its_code():
     for function in (semmatch.calibrated_attention, bert_min.attention):
         body = re.sub(r"#.*|\s", "", inspect.getsource(function).rpartition('"""')[2])
         assert re.sub(r"\s", "", texts[function.__name__]) in body
-
-
-def test_the_table_of_weights_has_them_all():
-    """Those of DABERT, DAFA and Knowledge that plain attention lacks."""
-    page = PAGES["docs/equations.md"].partition("\n| weight |")[2].partition("\n\n")[0]
-    header, _, *rows = ([cell.strip() for cell in row.split("|")] for row in page.splitlines())
-    for column, paper in enumerate(header[:-1], 1):
-        listed = ", ".join(row[column + 1] for row in rows).split(", ")
-        names = {name.partition(".")[0] for name in method(paper.lower()).state_dict()}
-        assert sorted(filter(None, listed)) == sorted(names - {"query", "key", "value"})
 
 
 # ---- The pages ----------------------------------------------------------------------------------
