@@ -73,22 +73,6 @@ def test_a_row_is_what_was_read_of_its_pair():
         assert batch["prior"][row].count_nonzero() == np.count_nonzero(M_F)
 
 
-@pytest.mark.parametrize("model", ["dafa", "aligned"])
-def test_what_is_known_of_a_text_is_packed(model, monkeypatch):
-    """It is a few bytes a word until a batch is made; few texts are kept as a prior reads them."""
-    made = []
-    for kept in (0, 3, 999):
-        monkeypatch.setattr(batches, "TEXTS_KEPT", kept)
-        data = beginning("--model", model)[1]["train"]
-        made.append(data.collate(range(22))[0])
-        texts = {*batches.texts_of(data.pairs)}
-        assert len(data.known.made) == min(kept, len(texts)) and {*data.known} == texts
-        for text, packed in data.known.items():
-            assert isinstance(packed, bytes) and len(packed) < 60 + 20 * len(text.split())
-    for batch in made[:2]:
-        assert all(torch.equal(x, made[2][name]) for name, x in batch.items())
-
-
 @pytest.mark.parametrize("vocab_size, kind", [(2 ** 15 - 1, np.int16), (50_265, np.int32)])
 def test_a_token_takes_two_bytes_or_four(vocab_size, kind):
     """RoBERTa has 50,265 pieces. Plain attention asks for no words."""
@@ -153,19 +137,24 @@ def test_workers_stay_for_the_next_batches():
     assert len(workers) == 1
 
 
-def test_a_reader_keeps_the_texts_read_last(monkeypatch):
-    """It keeps no more than TEXTS_KEPT of them, and none of a data set that is as large."""
+def test_few_texts_are_kept(monkeypatch):
+    """A Reader keeps the TEXTS_KEPT texts read last, and none of a set that is as large. A text
+    is a few bytes a word until a batch is made; few stay as a prior reads them."""
+    whole = beginning(*of("dafa"))[1]["train"].collate(range(22))[0]
     monkeypatch.setattr(batches, "TEXTS_KEPT", 4)
-    reader = beginning(*of("dafa"))[0].reader
+    run, examples, *_ = beginning(*of("dafa"))
+    data, reader = examples["train"], run.reader
+    assert all(x.equal(whole[name]) for name, x in data.collate(range(22))[0].items())
+    assert len(data.known.made) == 4 and {*data.known} == {*batches.texts_of(data.pairs)}
+    for text, packed in data.known.items():
+        assert isinstance(packed, bytes) and len(packed) < 60 + 20 * len(text.split())
     reader.seen, parsed = {}, at_call(monkeypatch, batches, "parse_texts", 0)
     for a, b in ("the dog", "the cat"), ("not bad", "a book"), ("the dog", "new york"):
         reader.read([Pair(a, b)])
     assert [texts for texts, *_ in parsed] == [["the dog", "the cat"], ["not bad", "a book"],
                                                ["new york"]]
-    last = {"not bad", "a book", "the dog", "new york"}
-    assert {*reader.seen} == last
     reader.read([Pair("one", "two"), Pair("three", "four")])
-    assert {*reader.seen} == last
+    assert {*reader.seen} == {"not bad", "a book", "the dog", "new york"}
 
 
 class TagParser(ChainParser):
