@@ -55,12 +55,6 @@ def cut_by_ids(rows, folder):
     return ["dev" if pair in of_dev else "train" for pair in ids]
 
 
-def cut_by_word(rows, _):
-    """A column of SICK names the row's split."""
-    words = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}
-    return [words[row["SemEval_set"]] for _, row in rows]
-
-
 def cut_by_draw(rows, _):
     """Twitter-URL has no dev split. Ours is 5 % of train, drawn by a fixed seed."""
     drawn = {*random.Random("dev").sample(range(len(rows)), math.ceil(0.05 * len(rows)))}
@@ -117,6 +111,7 @@ STSB = "https://raw.githubusercontent.com/PhilipMay/stsb-multi-mt/main/data"
 ALLEN = "http://data.allenai.org.s3.amazonaws.com"     # its certificate does not fit this name
 TABLES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 INFERENCE = ("entailment", "neutral", "contradiction")
+SICK_SPLITS = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}
 VOTES = ("0", "0", "0", None, "1", "1", "1")           # [n]: label if n of six saw a paraphrase
 TOY = Path(__file__).resolve().parent.parent / "assets" / "toy"
 SOURCES = {
@@ -167,7 +162,8 @@ SOURCES = {
     "sick": Source(
         files={"https://zenodo.org/record/2787612/files/SICK.zip?download=1": "da272af924399fc2"},
         splits={"train": "SICK.txt"}, columns=("sentence_A", "sentence_B", "entailment_label"),
-        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), cut=cut_by_word,
+        labels=("NEUTRAL", "ENTAILMENT", "CONTRADICTION"),
+        cut=lambda rows, _: [SICK_SPLITS[row["SemEval_set"]] for _, row in rows],
         sizes=(4439, 495, 4906)),
     "scitail": Source(
         files={f"{ALLEN}/downloads/SciTailV1.1.zip": "3fccd37350a94ca2"},

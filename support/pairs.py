@@ -53,11 +53,6 @@ def metric_title(metric, positive):
     return f"f1 of class {positive}" if metric == "f1" and positive else metric.replace("_", " ")
 
 
-def accuracy(labels, predictions):
-    """Share of predictions equal to the label. labels, predictions: arrays (N,) of classes."""
-    return float(np.mean(labels == predictions))
-
-
 def f1(labels, predictions):
     """F1 = 2 tp / (2 tp + fp + fn); 0.0 if all are False. labels, predictions: (N,) bool arrays."""
     positives = int(labels.sum() + predictions.sum())
@@ -83,16 +78,17 @@ def spearman(labels, predictions):
     return pearson(ranks(labels), ranks(predictions))
 
 
-METRICS = {"accuracy": accuracy, "f1": f1, "pearson": pearson, "spearman": spearman}
-
-
 def evaluate(task, labels, predictions):
     """The task's metrics, dict metric -> float. labels, predictions: (N,) classes, or scores."""
     labels, predictions = (np.asarray(values, dtype=np.float64) for values in (labels, predictions))
-    positive = task.labels.index(task.positive) if task.positive else 1
-    arguments = {"f1": (labels == positive, predictions == positive)}
-    return {name: METRICS[name](*arguments.get(name, (labels, predictions)))
-            for name in task.metrics}
+    if task.regression:
+        metrics = {"pearson": pearson(labels, predictions),
+                   "spearman": spearman(labels, predictions)}
+    else:
+        positive = task.labels.index(task.positive) if task.positive else 1
+        metrics = {"accuracy": float(np.mean(labels == predictions)),
+                   "f1": f1(labels == positive, predictions == positive)}
+    return {name: metrics[name] for name in task.metrics}
 
 
 # ---- What two classes are sorted by --------------------------------------------------------------
@@ -147,17 +143,13 @@ def loss_sum(logits, labels, task, class_weights=None):
     return F.cross_entropy(logits.float(), labels, class_weights, reduction="sum")
 
 
-def answers(logits, task):
-    """A list: the score, or the index of the class, for each row of logits (N, C)."""
-    return (logits[:, 0] if task.regression else logits.argmax(1)).tolist()
-
-
 def score_logits(task, labels, logits):
     """(metrics, what two classes are sorted by among them, dict name -> float; the best threshold
     as `ranking` returns it) of labelled pairs. labels: (N,). logits: (N, C).
     """
+    answers = logits[:, 0] if task.regression else logits.argmax(1)
     sorted_by, threshold = ranking(task, labels, logits)
-    return evaluate(task, labels, answers(logits, task)) | sorted_by, threshold
+    return evaluate(task, labels, answers.tolist()) | sorted_by, threshold
 
 
 def predictions_of(logits, task):
@@ -286,16 +278,13 @@ def describe_doubles(task, splits):
     """Lines: how many pairs of dev are in train, as they are or with the sentences exchanged, and
     how many pairs of train have two labels.
     """
-    labels, dev, lines = {}, splits[task.selection], []
+    labels, dev = {}, splits[task.selection]
     for pair in splits["train"]:
         labels.setdefault((pair.a, pair.b), set()).add(pair.label)
     same = sum((pair.a, pair.b) in labels for pair in dev)
     turned = sum((pair.b, pair.a) in labels and (pair.a, pair.b) not in labels for pair in dev)
     two = sum(len(found) > 1 for found in labels.values())
-    for count, what in ((same, f"of {task.selection} % in train, too"),
-                        (turned, f"of {task.selection} % in train with the sentences exchanged"),
-                        (two, "of train % there under more than one label")):
-        if count:
-            noun, verb = ("pair", "is") if count == 1 else ("pairs", "are")
-            lines.append(f"{count} {noun} {what.replace('%', verb)}")
-    return lines
+    counts = {f"pairs of {task.selection} that are in train, too": same,
+              f"pairs of {task.selection} that are in train with the sentences exchanged": turned,
+              "pairs of train that are there under more than one label": two}
+    return [f"{what}: {count}" for what, count in counts.items() if count]
