@@ -519,12 +519,6 @@ def score_test(run):
     return metrics
 
 
-def whole_splits(run):
-    """dict split -> list of Pair of a run's task, without --limit. ValueError as `check_pairs`."""
-    check_pairs(run, *load_pairs(run.settings))
-    return load_pairs(run.settings, limited=False)[1]
-
-
 def predict_file(run, file, columns=(), out=None, stdout=None):
     """Labels the pairs of a file, or of a split by its name, in a new file, `out` or one in the
     run's folder. Prints metrics of labelled pairs. A file "-" is stdin, an `out` "-" is `stdout`,
@@ -576,7 +570,8 @@ def pairs_to_label(run, file, columns):
         given = file, run.task.labels, False, columns or run.task.columns
         count = sum(1 for _ in read_table(*given)[1]) if Path(file).is_file() else None
         return *read_table(*given), count
-    splits = whole_splits(run)
+    check_pairs(run, *load_pairs(run.settings))
+    _, splits = load_pairs(run.settings, limited=False)
     refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
            f"{', '.join(splits)}")
     header, *rows = pair_rows(run.task, splits[file])

@@ -17,7 +17,7 @@ from support.checkpoints import BERTS
 from support.datasets import SOURCES
 from support.errors import prefix_errors, refuse
 from support.options import (ABOVE_0, check_values, find_class, keywords_of, option,
-                             own_parser, read_names, read_values, sizes_of, source_of)
+                             own_parser, read_names, read_values, source_of)
 from support.shown import check_options
 
 # Name in --model -> its class. You name your own class in the same way: --model mine.py:MyAttention
@@ -109,7 +109,8 @@ class Settings:
         printed, without = read_names(self.printed), read_names(self.without)
         if printed == {"all"}:
             printed = self.method.PRINTED
-        sizes = sizes_of(self.method)
+        sizes = keywords_of(self.method)
+        sizes.pop("dropout", None)  # it has an option of its own
         with prefix_errors("--set "):
             options = read_values(self.set, sizes)
         for name, parts in (("printed", printed), ("without", without)):

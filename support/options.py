@@ -113,13 +113,6 @@ def keywords_of(cls):
     return defaults
 
 
-def sizes_of(method):
-    """dict name -> default of what --set may change: keywords of a method's class but dropout."""
-    sizes = keywords_of(method)
-    sizes.pop("dropout", None)
-    return sizes
-
-
 def read_values(text, known):
     """NAME=VALUE with commas, as a dict. known: dict name -> default, which has the value's type.
 

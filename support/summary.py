@@ -94,20 +94,16 @@ def metrics_table(metrics, positive=None):
 def influence_table(influence, split):
     """Text: the dict that Run.influence returned for a split, a row for each change."""
     metric, ranked = influence["metric"], "roc_auc" in influence
-    moved, unit, form = "probability moves by, points", 100, ".1f"
+    changed, moved, unit, form = "answers changed", "probability moves by, points", 100, ".1f"
     if metric == "pearson":
-        moved, unit, form = "score moves by", 1, ".3g"
-    rows = [[f"without a part, {split}", metric, *["ROC AUC"] * ranked, "answers changed", moved]]
+        changed, moved, unit, form = "scores moved by 0.1 std", "score moves by", 1, ".3g"
+    rows = [[f"without a part, {split}", metric, *["ROC AUC"] * ranked, changed, moved]]
     for name, x in {"as it is": influence, **influence["changes"]}.items():
-        cells = [f"{100 * x[score]:.1f}" for score in ("score", "roc_auc") if score in x]
-        changed = ["", ""]
+        row = [name] + [f"{100 * x[score]:.1f}" for score in ("score", "roc_auc") if score in x]
         if "moved" in x:
-            changed = [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:{form}}"]
-        rows.append([name, *cells, *changed])
-    lines = [align_columns(rows)]
-    if metric == "pearson":
-        lines.append("a score counts as changed if it moves by a tenth of the standard deviation")
-    return "\n".join(lines)
+            row += [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:{form}}"]
+        rows.append(row + [""] * (len(rows[0]) - len(row)))
+    return align_columns(rows)
 
 
 def align_columns(rows):
@@ -167,9 +163,9 @@ def draw_panel(title, axis, points, left):
              draw_line(left, TOP, left + WIDE, TOP, "grid")]
     for y, value in ((TOP, max(rows)), (bottom, min(rows))):
         parts.append(draw_text(left - 8, y + 5, f"{value:.3g}", "soft", "end"))
-    parts.append(draw_text(left, bottom + 20, f"{axis} {columns[0]}", "soft"))
-    parts.append(draw_text(left + WIDE, bottom + 20, f"{columns[-1]}", "soft", "end"))
-    return [*parts, f'<polyline class="curve" points="{path}"/>']
+    return [*parts, draw_text(left, bottom + 20, f"{axis} {columns[0]}", "soft"),
+            draw_text(left + WIDE, bottom + 20, f"{columns[-1]}", "soft", "end"),
+            f'<polyline class="curve" points="{path}"/>']
 
 
 def place_points(points, left):
