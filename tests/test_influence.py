@@ -8,7 +8,6 @@ from bert_min import SelfAttention
 from semmatch import Matcher
 from small_runs import MODELS, beginning, gentle, of, result
 from support import influence
-from support.pairs import Pair
 from support.shown import recording
 from support.tables import read_pairs
 
@@ -52,25 +51,21 @@ def test_a_change_has_an_end(model):
         assert torch.equal(answer(network, batch), before), name
 
 
-def plain_answer(network, batch):
-    plain = with_weights(Matcher(SelfAttention, network.bert.config, 2), network)
-    return answer(plain, {name: x for name, x in batch.items() if name != "prior"})
-
-
-@pytest.mark.parametrize("model", ["dabert", "dafa", "knowledge"])
-def test_without_its_method_it_is_plain_bert(model):
+@pytest.mark.parametrize("model, change", [
+    *((model, "no method") for model in ("dabert", "dafa", "knowledge")), ("aligned", "no prior")])
+def test_without_its_method_it_is_plain_bert(model, change):
     network, batch = part_of(model, "--layers", "all")
-    torch.testing.assert_close(answer(network, batch, "no method"), plain_answer(network, batch))
+    plain = with_weights(Matcher(SelfAttention, network.bert.config, 2), network)
+    expected = answer(plain, {name: x for name, x in batch.items() if name != "prior"})
+    assert not torch.equal(answer(network, batch), expected)
+    torch.testing.assert_close(answer(network, batch, change), expected)
 
 
 def test_equal_words_add_no_weight():
-    """With a neutral prior the model is plain BERT. All layers carry it. Case does not count."""
-    network, batch = part_of("aligned")
+    """All layers carry the method. Case does not count."""
+    network, _ = part_of("aligned")
     assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
     assert [*network.carriers()] == [*range(network.bert.config.num_layers)]
-    plain = plain_answer(network, batch)
-    assert not torch.equal(answer(network, batch), plain)
-    torch.testing.assert_close(answer(network, batch, "no prior"), plain)
     equal = beginning(*gentle("aligned"))[0]
     prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
     np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
@@ -78,21 +73,19 @@ def test_equal_words_add_no_weight():
 
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
 def test_without_re_reading(model, part):
-    """The change computes what a model computes that was built without re-reading."""
+    """The change computes what a model computes that was built without re-reading; a uniform
+    choice gives each word the same weight."""
     network, batch = part_of(model)
     without = with_weights(beginning(*gentle(model), "--without", part)[2], network)
     torch.testing.assert_close(answer(network, batch, "no re-reading"), answer(without, batch))
     alone = beginning(*gentle(model), "--without", "global")[2]
     assert "no re-reading" not in alone.changes() and "no re-reading" not in without.changes()
-
-
-def test_a_uniform_choice():
-    network, batch = part_of("drrnet")
-    with recording() as trace:
-        answer(network, batch, "uniform choice")
-    for reading, words in zip(trace["reading"].flatten(0, 1), batch["mask"].flatten(0, 1)):
-        n = int(words.sum())
-        np.testing.assert_allclose(reading[:, :n], 1 / n, rtol=1e-6)
+    if model == "drrnet":
+        with recording() as trace:
+            answer(network, batch, "uniform choice")
+        for reading, words in zip(trace["reading"].flatten(0, 1), batch["mask"].flatten(0, 1)):
+            n = int(words.sum())
+            np.testing.assert_allclose(reading[:, :n], 1 / n, rtol=1e-6)
 
 
 def test_what_a_change_did():
@@ -103,35 +96,27 @@ def test_what_a_change_did():
     after = torch.tensor([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]]).log()
     assert influence.measure(before, after, False) == {
         "answers": pytest.approx(1 / 3), "moved": pytest.approx(0.25)}
-    before = torch.tensor([[0.25, 0.5, 0.25], [0.125, 0.25, 0.625]]).log()  # three classes
-    after = torch.tensor([[0.375, 0.25, 0.375], [0.25, 0.25, 0.5]]).log()
-    assert influence.measure(before, after, False) == {
-        "answers": pytest.approx(1 / 2), "moved": pytest.approx((0.25 + 0.125) / 2)}
     scores = torch.tensor([[0.0], [2.0], [4.0]])
     assert influence.measure(scores, scores + torch.tensor([[0.25], [0.125], [-0.75]]), True) == {
         "answers": pytest.approx(2 / 3), "moved": pytest.approx(0.375)}
     assert influence.measure(scores[:1], scores[:1] + 1, True) == {"answers": 1.0, "moved": 1.0}
 
 
-def test_influence_by_hand(trained):
-    opened = train.open_run(trained(*of("dafa")))
-    pairs = [("the dog", "the cat", "1"), Pair("good", "bad", 0), ("new york", "book", "0")]
-    measured, change = opened.influence(pairs), opened.changes()["no method"]
-    assert measured["pairs"] == 3
-    assert measured["score"] == opened.evaluate(pairs)["accuracy"]
-    assert measured["roc_auc"] == opened.evaluate(pairs)["roc_auc"]
-    first, second = (opened.predict(pairs, change=x) for x in (None, change))
-    changed = np.mean([x.answer != y.answer for x, y in zip(first, second)])
-    assert measured["changes"]["no method"]["answers"] == pytest.approx(changed)
-    assert "score" not in opened.influence([("the dog", "the cat")])
-
-
 def test_a_run_says_its_influence(trained, capsys):
     """Training measures the split that chose the epoch. `--from RUN` prints this in a table."""
-    written = result(trained(*of("drrnet")))["influence"]
-    assert written == train.open_run("run").influence(read_pairs("dev.tsv", ("0", "1")))
-    train.main(["--from", "run"])
+    written, opened = result(trained(*of("drrnet")))["influence"], train.open_run("run")
+    pairs = read_pairs("dev.tsv", ("0", "1"))
+    assert written == opened.influence(pairs) and written["pairs"] == len(pairs)
+    assert written["score"] == opened.evaluate(pairs)["accuracy"]
+    assert written["roc_auc"] == opened.evaluate(pairs)["roc_auc"]
+    for name, change in opened.changes().items():
+        first, second = (opened.predict(pairs, change=x) for x in (None, change))
+        changed = np.mean([x.answer != y.answer for x, y in zip(first, second)])
+        assert written["changes"][name]["answers"] == pytest.approx(changed)
+    assert "score" not in opened.influence([("the dog", "the cat")])
+    train.main(["--from", "run/best.pt"])
     printed = capsys.readouterr().out
+    assert f"epoch {result()['best_epoch']} of 2" in printed
     for name, change in written["changes"].items():
         assert name in printed and f"{100 * change['answers']:.1f} %" in printed
         assert f"{100 * change['roc_auc']:.1f}" in printed

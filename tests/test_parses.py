@@ -82,26 +82,15 @@ def contents(parses):
             for text, x in parses.items()}
 
 
-def test_parse_texts():
-    """MAX_WORDS holds over all sentences of a text."""
-    parser = Fake()
-    found = parse_texts(iter(TEXTS), parser)
-    assert set(found) == set(TEXTS) and len(parser.seen) == 5   # not the texts without words
-    cat = found["A cat sat."]
-    assert cat.words == ["A", "cat", "sat", "."] and cat.tags == ("X",) * 4
-    assert cat.heads.tolist() == [0, 1, 2, 3] and cat.relations == ("root", "dep", "dep", "dep")
-    parser = Fake()
-    (parse,) = parse_texts(["Go on. " * 200], parser).values()
-    assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
-    assert parse.heads[3::3].tolist() == [1] * 170
-
-
 def test_no_more_is_parsed_than_can_be_seen(cache):
-    """The last sentence is parsed as a whole. What is kept serves as many words or fewer."""
+    """The last sentence is parsed as a whole, but no more than MAX_WORDS of a text. What is kept
+    serves as many words or fewer."""
     text, parser = "Go on. Run to me. Stop.", Fake()
     (parse,) = parse_texts([text], parser, 5).values()
     assert parser.seen == [["Go", "on", "."], ["Run", "to", "me", "."]]
-    assert parse.words == ["Go", "on", ".", "Run", "to"] and len(parse.relations) == 5
+    assert parse.words == ["Go", "on", ".", "Run", "to"] and parse.tags == ("X",) * 5
+    assert parse.heads.tolist() == [0, 1, 2, 1, 4]
+    assert parse.relations == ("root", "dep", "dep", "parataxis", "dep")
     for limit, again in ((7, []), (4, []), (8, [2]), (99, [])):
         parser.seen = []
         (parse,) = parse_texts([text], parser, limit).values()
@@ -109,6 +98,9 @@ def test_no_more_is_parsed_than_can_be_seen(cache):
         assert len(parse.words) == min(limit, 9) and parse.heads[3] == 1
     backward = Parse("a b", [(0, 1), (2, 3)], "XX", np.array([2, 0]), ("dep", "root"))
     assert backward.first(1).heads.tolist() == [0]
+    parser.seen = []
+    (parse,) = parse_texts(["Go on. " * 200], parser).values()
+    assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
 
 
 @pytest.fixture
@@ -123,6 +115,7 @@ def asked_for(parser=None, texts=TEXTS):
     """The sentences that the parser is asked for. The parses must be as without the cache."""
     parser = parser or Fake()
     found = parse_texts(texts, parser)
+    assert found.keys() == {*texts}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parses, "FEW", 99)
         assert contents(found) == contents(parse_texts(texts, Fake()))
@@ -144,8 +137,9 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
     assert asked_for(), "a few are parsed faster"
 
 
-def test_a_damaged_parse_is_made_again(cache):
-    """A byte of it is wrong; or it is another text's, or no parse at all. One line says so."""
+def test_a_damaged_parse_is_made_again(cache, monkeypatch):
+    """A byte of it is wrong; or it is another text's, or no parse at all. One line says so. A file
+    of no use is named and stays, and a folder that cannot be made is named."""
     asked_for()
     with contextlib.closing(sqlite3.connect(cache)) as base, base:
         whole = base.execute("SELECT * FROM parses").fetchall()
@@ -157,18 +151,12 @@ def test_a_damaged_parse_is_made_again(cache):
             with one_line(f"{cache} again"):
                 assert len(asked_for()) == 1
             assert base.execute("SELECT * FROM parses").fetchall() == whole
-
-
-def test_a_file_of_no_use_is_named_and_stays(cache, monkeypatch):
-    """Or its folder cannot be made. One message says so, and the texts are parsed."""
-    cache.parent.mkdir()
     cache.write_bytes(b"no such file")
-    with one_line(str(cache)):
-        asked_for()
+    for place in (cache, cache / "below a file"):
+        monkeypatch.setattr(parses, "CACHE", place)
+        with one_line(str(place)):
+            assert asked_for()
     assert cache.read_bytes() == b"no such file"
-    monkeypatch.setattr(parses, "CACHE", cache / "below a file" / "x")
-    with one_line("below file"):
-        assert asked_for()
 
 
 def test_a_function_is_a_parser(cache):
