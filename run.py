@@ -121,24 +121,8 @@ def read_saved(path):
         saved = load_saved(path)
         (saved.get("encoder") or {}).pop("lower_case", None)  # a field of older runs
         for name, scale in saved.get("scales", {}).items():  # int8: parts of 64 columns
-            parts = saved["weights"][name]
-            refuse(parts.dtype != torch.int8 or scale.shape != (*parts.shape[:2], 1),
-                   f"{name}: {parts.dtype} {(*parts.shape,)} with scales {(*scale.shape,)}")
-            saved["weights"][name] = (parts * scale.float()).flatten(1)
+            saved["weights"][name] = (saved["weights"][name] * scale.float()).flatten(1)
     return saved
-
-
-def as_int8(weights):
-    """What a best.pt of a quarter of the size holds: dict "weights", each matrix in parts of 64
-    columns, int8; dict "scales", name -> a float16 for each part of each row. Their product is the
-    matrix, to 0.57 of a scale. A matrix of other widths stays as it is.
-    """
-    parts = {name: W.unflatten(1, (-1, 64)) for name, W in weights.items()
-             if W.dim() == 2 and W.shape[1] % 64 == 0}
-    scales = {name: (W.abs().amax(2, keepdim=True) / 127).clamp(min=1e-7).half()
-              for name, W in parts.items()}
-    return {"scales": scales, "weights": weights | {
-        name: (W / scales[name]).round().to(torch.int8) for name, W in parts.items()}}
 
 
 def load_run(path: Path, model: str | None = None, parser: str | None = None, device=None,

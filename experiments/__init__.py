@@ -1,1 +1,1 @@
-"""Commands beside train.py: compare, explain, bench, english. groups is a part of compare."""
+"""Commands beside train.py: compare, explain, bench."""

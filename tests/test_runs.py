@@ -109,7 +109,7 @@ def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
 @pytest.mark.parametrize("model", ["dabert", "ladranet"])
 def test_an_encoder_goes_on_from_a_run(model, trained):
     """Whatever its method was, with its pieces, without weights of its method. Its own file is
-    enough, one of int8 too. A run that reads words has no encoder."""
+    enough. A run that reads words has no encoder."""
     saved = loaded(trained(*of(model)) / "best.pt")
     for path in Path("run").iterdir():
         if path.name != "best.pt":
@@ -120,7 +120,6 @@ def test_an_encoder_goes_on_from_a_run(model, trained):
         assert name in new or "pooler" in name or torch.equal(x, saved["weights"][name])
     assert new == {"classifier.weight", "classifier.bias"}
     assert data["train"].reader.tokenizer.state() == saved["tokenizer"]
-    torch.save(saved | runs.as_int8(saved["weights"]), "run/best.pt")
     assert run("--bert", "run", "--epochs", "1", out="next") == 0
     assert result("next")["recipe"]["bert"] == "run" and train.open_run("next").predict(("a", "b"))
     torch.save(saved | {"encoder": None}, "run/best.pt")
@@ -262,9 +261,8 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None),
         ("task labels", ("same", "same")), ("prior sentences", -5)]]
-    small, whole = runs.as_int8(saved["weights"]), dict(saved["weights"])
-    contents += [saved | small | {"scales": dict.fromkeys(small["scales"], torch.ones(1, 1, 1))},
-                 saved | {"weights": whole | {"classifier.bias": torch.ones(2, dtype=torch.int)}}]
+    contents.append(saved | {"weights": saved["weights"] | {
+        "classifier.bias": torch.ones(2, dtype=torch.int)}})
     half = len(sound) // 2  # a byte of the weights
     flipped = sound[:half] + bytes([sound[half] ^ 1]) + sound[half + 1:]
     for content in (*contents, sound[:9999], b"a text", flipped):

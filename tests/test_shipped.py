@@ -1,0 +1,27 @@
+"""assets/english: the run that ships, whose weights are int8."""
+import json
+from collections import Counter
+
+from run import open_run
+from small_runs import ROOT
+from support.tables import read_table
+
+
+def test_the_run_that_ships():
+    """Its size; how many pairs of each list it has right, and of each kind, as assets/README.md
+    says."""
+    assert (folder := ROOT / "assets/english").joinpath("best.pt").stat().st_size < 25e6
+    run, said = open_run(folder, device="cpu"), (ROOT / "assets/README.md").read_text("utf-8")
+    right = {}
+    for name in ("everyday", "others", "first", "second"):
+        header, rows = read_table(folder / f"{name}.tsv", run.task.labels)
+        fields, pairs = zip(*rows)
+        found = zip(fields, pairs, run.logits(pairs).argmax(1).tolist())
+        right[name] = Counter(dict(zip(header, row)).get("kind") for row, pair, answer in found
+                              if answer == pair.label)
+    cells = " | ".join(str(counts.total()) for counts in right.values())
+    assert f"| the run that ships | {cells} |" in said
+    kinds = {dict(zip(header, row))["kind"] for row in fields}
+    for kind in kinds:
+        assert f"| {kind} | {right['first'][kind]} | {right['second'][kind]} |" in said
+    assert json.loads((folder / "result.json").read_text("utf-8"))["id"] == run.begun["id"]
