@@ -119,9 +119,10 @@ def read_saved(path):
            f"has last.pt until training ends (--resume), and best.pt from its first epoch on")
     with made_here(path):
         saved = load_saved(path)
-        (saved.get("encoder") or {}).pop("lower_case", None)  # a field of older runs
         for name, scale in saved.get("scales", {}).items():  # int8: parts of 64 columns
             saved["weights"][name] = (saved["weights"][name] * scale.float()).flatten(1)
+        found = saved.get("format")
+    refuse(found != FORMAT, f"{path}: older code wrote it; commit e5a3c6f opens it")
     return saved
 
 
@@ -141,8 +142,6 @@ def load_run(path: Path, model: str | None = None, parser: str | None = None, de
            "device, precision, workers, data_dir")
     saved = read_saved(path)
     with made_here(path):
-        for gone in ("accumulate", "parses"):  # options of older runs
-            saved["settings"].pop(gone, None)
         given, recipe, task = saved["settings"], Recipe(**saved["recipe"]), Task(**saved["task"])
         begun = {name: saved[name] for name in ("id", "new_parameters", "own", "pairs")}
         model_before, parser_before = given["model"], given["parser"]

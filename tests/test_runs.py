@@ -272,6 +272,8 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
             torch.save(content, best)
         refused("run/best.pt", "--from", "run", "--predict", "test.tsv")
     assert not Path("made").exists()
+    torch.save({name: x for name, x in saved.items() if name != "format"}, best)
+    refused("run/best.pt e5a3c6f", "--from", "run")
     saved["weights"]["classifier.weight"][:] = -math.inf
     torch.save(saved, best)  # opens, because the mask of an own class may have -inf
     fails(lambda: train.open_run("run").predict([("the dog", "new york")]), "dafa", "fp32")
