@@ -126,7 +126,7 @@ demand_relations = check(demand_relations)
 # wheat and rotted, 1.150 and 0.388 for grew; the logarithms are 0.477, -0.162, 0.140, -0.946.
 #
 # **Yours to write**, again in logarithms, for lesson 3's `calibrated_attention`. In a pair without any cell between the
-# sentences there is nothing to divide by: `clamp` the count and the mean, or gradients become nan.
+# sentences there is nothing to divide by: `clamp` the count and the mean, or nan follows.
 
 # %%
 def knowledge_factor(ln_K, cross):

@@ -54,7 +54,7 @@ class Draw:
         """Normal numbers; in the case "large scores" they are `large` times as large."""
         size = large if self.case == "large scores" else 1.0
         x = torch.randn(shape, generator=self.generator, dtype=torch.float64) * size
-        return x.to(self.dtype).requires_grad_()
+        return x.to(self.dtype)
 
     def integer(self, high, *shape):
         return torch.randint(high, shape, generator=self.generator)
@@ -68,7 +68,7 @@ class Draw:
     def fill(self, module):
         """The module with random weights, large enough that each one matters."""
         for parameter in module.to(self.dtype).parameters():
-            parameter.data = 0.7 * self.normal(*parameter.shape).detach()
+            parameter.data = 0.7 * self.normal(*parameter.shape)
         return module
 
     def linear(self, n_in, n_out, bias=True):
@@ -90,12 +90,10 @@ class Draw:
     def scores(self):
         """Symmetric scores (B, L, L), -inf except between words of different sentences; 2.5 is
         added to those of related words."""
-        x = self.normal(B, self.L, self.L, large=30.0).detach()
+        x = self.normal(B, self.L, self.L, large=30.0)
         related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
         G = spread_prior(related, *self.tokens(), -math.inf)
-        scores = (x + x.transpose(1, 2) + G).requires_grad_()
-        scores.register_hook(lambda g: g + g.mT)    # a softmax over rows or columns: both are right
-        return scores
+        return x + x.transpose(1, 2) + G
 
     def parse(self, size, letters, relations):
         """A random sentence, each word a letter, with a random tree."""
@@ -126,9 +124,9 @@ def choose_draw(d):
 
 def left_draw(d):
     """c: some words are spent, and some have 5e-7 left, which is spent, too."""
-    left = d.normal(B, d.n).detach() + 0.5
+    left = d.normal(B, d.n) + 0.5
     left[:, ::3] = left[:, ::3].clamp(max=5e-7)
-    return left.requires_grad_()
+    return left
 
 
 def phrase_draw(d):
@@ -139,17 +137,17 @@ def phrase_draw(d):
 
 def coverage_draw(d):
     """c, weights, φ, mask: row 1 will be spent; in the case "padding" the real words of row 2."""
-    left, read = d.normal(B, d.n).detach().abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
+    left, read = d.normal(B, d.n).abs() + 1, torch.ones(B, d.n, dtype=d.dtype)
     left[0], mask = 0.5 + 5e-7, d.mask(d.n)                 # 5e-7 will be left: that is spent
     left[1] = left[1].masked_fill(mask[1] & (d.case == "padding"), 0.5)
     left[1, 0] = 0.3                                        # more is read than is left
     phi = torch.full((B, d.n), 2.0, dtype=d.dtype)
-    return [left.requires_grad_(), read.requires_grad_(), phi, mask]
+    return [left, read, phi, mask]
 
 
 def factor_draw(d):
     """ln K_prior and the cells between the sentences."""
-    ln_K = co_attention(d.states(), d.scores())[0].detach().requires_grad_()
+    ln_K = co_attention(d.states(), d.scores())[0]
     return [ln_K, ln_K > -math.inf]
 
 
@@ -233,5 +231,5 @@ TASKS = {task.right.__name__: task for task in (
     Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
     # ---- 7. What helps?
     Task(7, 2, equal_words, words_draw, TREES[:2]),
-    Task(7, 4, mean_attention_factor, lambda d: [d.scores().detach()],
+    Task(7, 4, mean_attention_factor, lambda d: [d.scores()],
          ("one token", "some pairs", "float32")))}
