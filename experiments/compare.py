@@ -8,7 +8,7 @@ The folder G is the group. A run that is there with the asked settings, pairs an
 made again, and an unfinished one goes on. So the same command continues a group, and with more
 values or seeds it adds them. The other options are train.py's and hold for all runs. The values of
 the option that is named first, `task` aside, are the rows of the table; the data sets, and what
-else varies, are its columns. G also gets scores.json, with a line for each run, and its pictures.
+else varies, are its columns. G also gets scores.json, with a line for each run, and a picture.
 
 A row is compared with the first one, or with --against. A difference is the mean over the columns
 of the differences of means; runs are not paired. Its 95 % interval is Welch's: it says what other
@@ -47,7 +47,7 @@ from support.summary import draw_line, draw_text, svg_page
 WIDTH = 100  # of a table, at most
 HERE = {"device", "workers", "data_dir"}  # may differ from run to run
 WITHOUT = "no method", "no re-reading"  # the changes of a model that take its whole method out
-COLOURS = "#2f81f7", "#d9762b", "#2ea043", "#a371f7", "#848d97"  # seen on light and on dark
+GREY = "#848d97"  # seen on light and on dark
 
 
 # ---- What is to be run --------------------------------------------------------------------------
@@ -146,14 +146,10 @@ def read_run(place, test):
     with made_here(place):
         if test:
             result["metrics"] |= read_json(place / "test.json")["metrics"]
-        metric = next(iter(result["metrics"][result["selection_split"]]))
-        lines = (place / "log.jsonl").read_text("utf-8").splitlines()
-        events = [json.loads(line) for line in lines]
         changes = (result["influence"] or {"changes": {}})["changes"]
         kept = "positive", "best_epoch", "selection_split", "metrics"
         return {name: result[name] for name in kept} | {
-            "answers": {name: change["answers"] for name, change in changes.items()},
-            "curve": [event[metric] for event in events if "epoch" in event]}  # of dev
+            "answers": {name: change["answers"] for name, change in changes.items()}}
 
 
 def run_group(folder, members, test, command):
@@ -172,9 +168,8 @@ def run_group(folder, members, test, command):
         against = found[0]["row"]
         print_once(f"\n{table_text(found, against)}")
         write_text(folder / "scores.svg", draw_rows(found, against))
-        write_text(folder / "curves.svg", draw_curves(*curves_of(found)))
     refuse(failed, "; ".join(f"{name}: {message}" for name, message in failed.items()))
-    print_once(f"\n{folder} has the runs, scores.json, scores.svg and curves.svg")
+    print_once(f"\n{folder} has the runs, scores.json and scores.svg")
 
 
 # ---- Scores -------------------------------------------------------------------------------------
@@ -216,18 +211,6 @@ def changed_by(found):
             if change in WITHOUT:
                 shares.setdefault(run["row"], []).append(share)
     return {row: statistics.fmean(values) for row, values in shares.items()}
-
-
-def curves_of(found):
-    """(dict row -> the mean of its runs on dev after each epoch; the picture's title)."""
-    curves, sets = {}, [*dict.fromkeys(run["set"] for run in found)]
-    for run in found:
-        title = f"{run['row']}, {run['set']}" if len(sets) > 1 else run["row"]
-        curves.setdefault(title, []).append(run.get("curve", []))
-    means = {title: [100 * statistics.fmean(values) for values in zip(*several)]
-             for title, several in curves.items()}
-    return ({title: values for title, values in means.items() if values},
-            f"{', '.join(sets)}: dev after each epoch")
 
 
 # ---- Differences --------------------------------------------------------------------------------
@@ -364,28 +347,17 @@ def table_text(found, against=None):
     if changed:
         notes.append("Changed: answers on dev without the method, %.")
     below = textwrap.fill(" ".join(notes), WIDTH)
-    return "\n\n".join([*markdown(lines), *[below] * bool(notes)])
+    return "\n\n".join([markdown(lines), *[below] * bool(notes)])
 
 
 def markdown(lines):
-    """[Markdown of a table] without its empty columns; it is cut in two where it were wider than
-    WIDTH. A long title goes on in the next line. lines: rows of cells, the header first.
-    """
-    first, *columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
-    widths, count = [max(map(len, column)) for column in columns], len(columns)
-    longest = max(3, *map(len, first))
-    while count > 1 and min(30, longest) + sum(widths[:count]) + 3 * count >= WIDTH:
-        count -= 1
-    widths, rows = widths[:count], []
-    left = min(longest, max(12, WIDTH - 1 - 3 * count - sum(widths)))
-    for title, *cells in zip(first, *columns[:count]):
-        title, *more = textwrap.wrap(title, left) or [""]
-        rows += [(title, *cells), *((text, *[""] * count) for text in more)]
+    """Markdown of a table without its empty columns. lines: rows of cells, the header first."""
+    columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
+    left, *widths = [max(map(len, column)) for column in columns]
     texts = [" | ".join([title.ljust(left), *map(str.rjust, cells, widths)]).rstrip()
-             for title, *cells in rows]
+             for title, *cells in zip(*columns)]
     texts.insert(1, "-" * (left + 1) + "".join(f"|{'-' * (width + 1)}:" for width in widths))
-    rest = [*zip(first, *columns[count:])] if columns[count:] else []
-    return ["\n".join(texts), *(markdown(rest) if rest else [])]
+    return "\n".join(texts)
 
 
 # ---- Pictures -----------------------------------------------------------------------------------
@@ -426,51 +398,28 @@ def draw_rows(found, against):
         if change.low is not None:
             low, high = place(100 * change.low), place(100 * change.high)
             parts.append(draw_line(low, y, high, y, "mark"))
-        parts += [f'<circle class="dot" cx="{place(dot):.1f}" cy="{y}" r="3" fill="{COLOURS[-1]}"/>'
+        parts += [f'<circle class="dot" cx="{place(dot):.1f}" cy="{y}" r="3" fill="{GREY}"/>'
                   for dot in dots[row]]
         parts += [f'<rect class="mark" x="{x - 1:.1f}" y="{y - 8}" width="2" height="16"/>',
                   draw_text(right + 14, y + 4, points(change))]
     return svg_page(right + 150, bottom + 30, parts)
 
 
-def draw_curves(curves, title, step=1):
-    """SVG text: a line for each of a dict name -> list of numbers, at step, 2·step, 3·step, ..."""
-    left, right, bottom, parts = 50, 450, 270, []
-    last = step * max(map(len, curves.values()), default=1)
-    high, named = make_axis([x for line in curves.values() for x in line] or [0.0], bottom, 40)
-    wide, places = make_axis([step, last], left, right)
-    for x in named:
-        parts += [draw_line(left, high(x), right, high(x), "grid"),
-                  draw_text(left - 8, high(x) + 4, f"{x:g}", "soft", "end")]
-    parts += [draw_text(left, 20, title, "title"),
-              *(draw_text(wide(x), bottom + 20, f"{x:g}", "soft", "middle") for x in places)]
-    for i, (name, line) in enumerate(sorted(curves.items(), key=lambda item: -item[1][-1])):
-        path = " ".join(f"{wide(step * j):.1f},{high(x):.1f}" for j, x in enumerate(line, 1))
-        y, dashes = 46 + 24 * i, "; stroke-dasharray: 6 4" * (i % 2)
-        start = f'<polyline class="curve" style="stroke: {COLOURS[i % len(COLOURS)]}{dashes}"'
-        parts += [f'{start} points="{path}"/>',
-                  f'{start} points="{right + 20},{y} {right + 50},{y}"/>',
-                  draw_text(right + 58, y + 4, name)]
-    return svg_page(right + 290, bottom + 34, parts)
-
-
 # ---- The command line ---------------------------------------------------------------------------
 
-def show(places, against=None, rows=(), draw=None, curves=None):
-    """Prints the table of groups; draws it, and its curves, into files that are new."""
+def show(places, against=None, rows=(), draw=None):
+    """Prints the table of groups; draws it into a file that is new."""
     found = read_scores(places)
     known = dict.fromkeys(run["row"] for run in found)
     wanted = dict.fromkeys([*[against] * bool(against), *(rows or known)])
     unknown = ", ".join(wanted.keys() - known.keys())
     refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
     refuse(draw and not against, "--draw: needs --against, from which it draws differences")
-    check_free(*filter(None, (draw, curves)))
+    check_free(*[draw] * bool(draw))
     found = [run for row in wanted for run in found if run["row"] == row]
     print_once(table_text(found, against))
     if draw:
         write_text(draw, draw_rows(found, against))
-    if curves:
-        write_text(curves, draw_curves(*curves_of(found)))
 
 
 def command_line():
@@ -487,7 +436,6 @@ def command_line():
     shown.add_argument("--against", metavar="ROW", help="differences from this row")
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="these rows alone, in this order")
     shown.add_argument("--draw", metavar="FILE.svg", help="draw the differences, a dot a seed")
-    shown.add_argument("--curves", metavar="FILE.svg", help="draw dev after each epoch")
     add_options(parser)
     return parser
 
@@ -495,10 +443,10 @@ def command_line():
 def main(argv=None):
     """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     words = sys.argv[1:] if argv is None else argv
-    given, of_show = command_line().parse(words), {"show", "against", "rows", "draw", "curves"}
+    given, of_show = command_line().parse(words), {"show", "against", "rows", "draw"}
     if given.keys() & of_show:
-        refuse("show" not in given or given.keys() - of_show, "--show goes with --against, --rows, "
-               "--draw and --curves alone, and these need --show")
+        refuse("show" not in given or given.keys() - of_show, "--show goes with --against, --rows "
+               "and --draw alone, and these need --show")
         return show(given.pop("show"), **given)
     refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun")
     refuse("vary" not in given, "expected the rows of a table, such as --vary model bert dafa")

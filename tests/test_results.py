@@ -1,5 +1,5 @@
-"""The tables and pictures of docs/results.md are what experiments.compare makes of docs/results; so
-are the intervals in its text and in README's answer."""
+"""The tables and the picture of the answer in docs/results.md are what experiments.compare makes of
+docs/results; so are the intervals in its text and in README's answer."""
 import re
 from pathlib import Path
 
@@ -31,10 +31,6 @@ TABLES = [
     (["baselines.json"], None, []),
     (["mrpc-unread.json", "mrpc-read.json", "mrpc-cpu.json"], "plain BERT",
      [*READ, "Aligned", "likeness averaged", "two plain attentions"])]
-# A picture: the option that draws it, and the same
-PICTURES = {"answer.svg": ("--draw", FOUR, "plain BERT", SIX),
-            "paws.svg": ("--curves", PAWS, None, ["plain BERT", "likeness averaged", "Aligned",
-                                                  *READ])}
 
 
 def command(files, against, rows):
@@ -58,11 +54,10 @@ def test_the_page_has_no_other_table():
     assert len(re.findall(r"^-+\|", PAGE, re.M)) == len(TABLES)
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_drawn_from_the_scores(name, capsys, monkeypatch, tmp_path):
-    option, *table = PICTURES[name]
-    show(capsys, monkeypatch, *command(*table), option, str(tmp_path / name))
-    assert (tmp_path / name).read_text("utf-8") == source(f"docs/{name}")
+def test_the_answer_is_drawn_from_the_scores(capsys, monkeypatch, tmp_path):
+    drawn = tmp_path / "answer.svg"
+    show(capsys, monkeypatch, *command(FOUR, "plain BERT", SIX), "--draw", str(drawn))
+    assert drawn.read_text("utf-8") == source("docs/answer.svg")
 
 
 def test_intervals_in_the_text_are_of_a_table():
