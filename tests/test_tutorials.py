@@ -25,7 +25,6 @@ import grade  # noqa: E402
 import judge  # noqa: E402
 import lesson  # noqa: E402
 from demands import FORMS  # noqa: E402
-from guesses import GUESSES  # noqa: E402
 from tasks import TASKS, Draw  # noqa: E402
 
 each_lesson = pytest.mark.parametrize("number", LESSONS)
@@ -126,21 +125,13 @@ def test_demands(name):
 
 @each_lesson
 def test_a_lesson_asks_for_its_functions(number):
-    """Each is blank and checked. Each guess is asked for in a cell of its own, before any training,
-    and no cell up to it has the reason that is told later. The notebook is the script's."""
+    """Each is blank and checked, before any training. The notebook is the script's."""
     text = LESSONS[number]
     blank = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     for name in (name for name, task in TASKS.items() if task.lesson == number):
         assert re.search(rf"^{name} = check\({name}[,)]", text, re.M), name
         assert ast.unparse(blank[name].body[-1]) == "..."
         assert text.index(f"def {name}") < (text + "train_on(").index("train_on("), name
-    cells = re.split(r"^# %%.*\n", text, flags=re.M)
-    for i, cell in enumerate(cells):
-        if cell.startswith("guess = ..."):
-            name = re.fullmatch(r'guess = \.\.\.\n(?:reveal|guessed)\("(.*)", guess\)\s*', cell)[1]
-            above = " ".join("".join(cells[:i + 1]).replace("#", " ").split())
-            for sentence in re.split(r"(?<=\.) ", " ".join(GUESSES[name][1].split())):
-                assert not sentence or sentence not in above
     built = build.LESSONS[number - 1].with_suffix(".ipynb").read_text("utf-8")
     assert built == build.notebook_of(text), "python tutorials/build.py makes it anew"
     script = "".join(text.split())
@@ -166,19 +157,6 @@ def test_the_rows_of_lesson_7(monkeypatch):
     assert all(number in page for number in re.findall(r"\d\d\.\d \(\d\.\d\)", LESSONS[7]))
 
 
-def test_a_guess_keeps_what_follows_closed(capsys, monkeypatch):
-    for name, (choices, why) in GUESSES.items():
-        for guess in (..., "nonsense"):
-            with pytest.raises(SystemExit):
-                lesson.reveal(name, guess)
-            said = capsys.readouterr()
-            assert repr(choices[1]) in said.err and said.out == ""
-        lesson.reveal(name, str(choices[1]))
-        assert " ".join(why.split()) in " ".join(capsys.readouterr().out.split())
-    lesson.reveal("no matrix", 50, 71)
-    assert "It is 75." in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("trees, words, said", [
     ([70, 71, 69], [90, 88, 95], "says 'equal words'"), ([50, 61, 49], [60, 58, 55], "'neither'"),
     ([90, 85, 90], [90, 88, 95], "'each of them'"), ([70, 80, 69], [90, 88, 95], "do not say"),
@@ -197,7 +175,8 @@ def test_a_verdict_is_of_the_table(trees, words, said, capsys):
     ("begin(1)\ncheck(len)", r"check\(len\): expected a function that a lesson asks for"),
     ("begin(1)\nfrom bert_min import attention\ncheck(attention)", "line 4, attention: not w"),
     ("begin(1)\ndef attention(q, k, v, mask):\n    return v\ncheck(attention)",
-     r"line 5, attention: tried with"), ("begin(1)", "x: a lesson has no options")])
+     r"line 5, attention: tried with"), ("begin(1)", "x: a lesson has no options"),
+    ("guessed(..., 25, 50)", "Guess first: write one of 25, 50")])
 def test_a_script_stops_with_one_line(code, words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["lesson", "x"][:1 + (code == "begin(1)")])
     with pytest.raises(SystemExit) as end:

@@ -81,9 +81,13 @@ split_heads = check(split_heads, tokens, 3, gives=[[[0, 1], [6, 7]], [[2, 3], [8
 
 # %%
 guess = ...
-reveal("no key", guess)
+guessed(guess, "nothing", "half of it", "all of it")
+print((torch.tensor([0.0, 1, 3]) - 10_000).softmax(-1))
 
 # %% [markdown]
+# All of it: without a real key every score gets the same -10,000, and a softmax does not change when all scores change by
+# the same number.
+#
 # **Yours to write.** The first line is given: it gives the mask the shape that the scores need, with or without heads.
 # Scores can be large, so do not use a constant such as -10,000. Take the lowest number of their dtype,
 # `torch.finfo(scores.dtype).min`.

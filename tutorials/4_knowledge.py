@@ -104,21 +104,9 @@ assert_close(context[0, 0], torch.tensor([0.8808, -0.1192, 0, 0]), atol=1e-4, rt
 # $$O_{sem} = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
 #   O_{knw} = \mathrm{softmax}\left(\frac{Q K^\top \odot K_{prior}}{\sqrt{d_k}}\right) V \tag{5}$$
 #
-# **A demand.** § 3.2 says of a relation that it "boosts the attention score for word pairs possessing a known semantic
-# relationship, promoting their alignment". Write in code what this asks of any function f(scores, K, cross): scores (L,
-# L) of the whole packed pair; K (L, L), K_prior between the sentences; cross, bool (L, L), True between the sentences.
-# f returns weights (L, L), and a token still looks at its own sentence, too. Your demand is tried with nine forms, the
-# paper's, ours, and nonsense, and must say of each what is so. Our pair is a good example, with the tokens wheat, grew,
-# corn, rotted: wheat and corn are related, whatever their score is.
-
-# %%
-def demand_relations(f):
-    """f(scores, K, cross): weights (L, L). Returns: True if f gives related words more than plain attention does."""
-    ...
-
-demand_relations = check(demand_relations)
-
-# %% [markdown]
+# § 3.2 says of a relation that it "boosts the attention score for word pairs possessing a known semantic relationship,
+# promoting their alignment".
+#
 # **The page** fails twice. If a score is *negative*, a larger entry makes its weight smaller, as in lesson 3. And rows
 # of ω^A sum to 1, so the entries of K_prior have the mean **(1/n + 1/m)/2**, far below 1: *every* score between the
 # sentences is moved towards 0. **The repair**: we multiply weights, as in lesson 3, and by K̃. This is K_prior divided
@@ -126,7 +114,7 @@ demand_relations = check(demand_relations)
 # wheat and rotted, 1.150 and 0.388 for grew; the logarithms are 0.477, -0.162, 0.140, -0.946.
 #
 # **Yours to write**, again in logarithms, for lesson 3's `calibrated_attention`. In a pair without any cell between the
-# sentences there is nothing to divide by: `clamp` the count and the mean, or nan follows.
+# sentences there is nothing to divide by: `clamp` the count and the mean, or gradients become nan.
 
 # %%
 def knowledge_factor(ln_K, cross):
@@ -139,13 +127,8 @@ K_tilde = knowledge_factor(ln_K, G > -math.inf)[0, :2, 2:].exp()
 assert_close(K_tilde, torch.tensor([[1.6119, 0.8503], [1.1497, 0.3881]]), atol=1e-4, rtol=0)
 
 # %% [markdown]
-# ## The fusion: Eqs. (6), (7), (8)
-#
-# These are `guided_attention`, `gated_fusion` and `filtration_gate` of lesson 2 in other letters: O_sem and O_knw for A
-# and D, u for v, y for l. But both gates have a bias, and (8) has no W_v. As printed, (6) has the defect of lesson 2:
-# the guide cancels in the softmax. The paper's case study (§ 5.3) says that a low gate lets "the base PLM's semantic
-# understanding" prevail, "although Equation 8 only shows scaling". With f = 0 the page has y = 0 and *no* semantic
-# signal; o^sem + y has all of it.
+# The fusion, Eqs. (6) to (8), is that of lesson 2, with its defects: as printed, the guide of (6) cancels in the softmax,
+# and with f = 0 the page has *no* semantic signal; o^sem + y has all of it.
 #
 # **What training shows.** A lexicon can carry the answers, and need not: when this lesson trained (commit 1bef825), 0
 # to 50 % of a model's answers changed without it, by the seed, because training also learns which words go together.

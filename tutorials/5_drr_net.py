@@ -16,11 +16,8 @@
 # |---|---|
 # | h_i, A | word i after the first reading, [h; x] of the top GRU; the matrix of all h_i (in "Linear d → A" a size) |
 # | h̄_t, ā_t | the state of the re-reading GRU after step t; the word that is chosen at step t |
-# | h^a, h^b | sentence a as one vector, and sentence b |
+# | h^b | the other sentence as one vector |
 # | m̄, β | the scores of the words; how hard the choice is |
-# | p, α, P | the probabilities of the labels by one judgement; its gate; the answer |
-# | σ(x) | 1 / (1 + e⁻ˣ) |
-# | ⊙, [x; y] | the product number by number; concatenation, first one vector and then the other |
 # | W, U, M, w, ω, b | matrices, vectors and numbers that are learned |
 
 # %%
@@ -31,15 +28,8 @@ begin(5)
 two = torch.tensor([[True, True, False]])
 
 # %% [markdown]
-# ## The first reading: Eqs. (1), (2), (3)
-#
-# $$h^l_t = H_l(x^l_t, h^l_{t-1}), \qquad x^l_t = h^{l-1}_t \tag{1}$$
-# $$x^l_t = [h^{l-1}_t; x^{l-1}_t] \tag{2}$$
-# $$\alpha = \omega^\top \tanh(W A + b), \qquad h = \sum_i \mathrm{softmax}_i(\alpha)\, h_i, \qquad
-#   A = [h_1, \ldots, h_l] \tag{3}$$
-#
-# The library computes these. Layer l reads, word by word, the state h of the layer below and, by Eq. (2), its input x,
-# too. So h_i is [h; x] of the top layer, and 0 at padding. The sum in (3) is a sentence as one vector.
+# The first reading, Eqs. (1) to (3), is the library's: h_i is [h; x] of the top GRU, 0 at padding, and a weighted sum of
+# all h_i is a sentence as one vector.
 #
 # ## Choosing one word: Eqs. (5) and (6)
 #
@@ -117,16 +107,9 @@ reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]])
                gives=(-0.225, [[1, 0, 0], [0, 1, 0]]))              # it reads couple, then street
 
 # %% [markdown]
-# ## The answer: Eqs. (7) and (8)
-#
-# $$p = MLP([a; b; a \odot b; b - a]) \tag{7}$$
-# $$\alpha_h = \sigma(w_h p^h + b), \quad \alpha_v = \sigma(w_v p^v + b), \quad
-#   P = MLP_3(\alpha_h p^h + \alpha_v p^v) \tag{8}$$
-#
-# There are two judgements: p^h from the vectors of the first reading, p^v from those of re-reading. Each has a gate.
-# **The page prints no loss.** Both judgements come from a softmax, whose slope p (1 - p) is 0 for logits that are far
-# apart. If P alone has a loss, the first steps drive p^h and p^v to 0 and 1, the same for every pair, and what stands
-# before them hardly learns. So the library adds a loss for each judgement.
+# The answer, Eqs. (7) and (8), is the library's. **The page prints no loss.** There are two judgements, of the first
+# reading and of re-reading, and each is a softmax. If their mixture alone has a loss, the first steps drive both to 0
+# and 1, the same for every pair, and what stands before them hardly learns. So the library adds a loss for each.
 #
 # **What training shows.** The paper's first example (Table VIII) is "walked hand in hand": DRr-Net reads walk, walk,
 # couple, couple, street, street. When this lesson trained (commit 1bef825), models read one or two words of a sentence

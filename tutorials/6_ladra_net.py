@@ -17,11 +17,11 @@
 # |---|---|
 # | h⁰, h¹, h² | the vectors of tokens; of phrases of the first CNN; of phrases of the second. h^r is one of the three |
 # | h_ab, h̄_t | the pair as one vector; the state of the GRU after step t of T |
-# | ā^r_t, ā_t | what reader r chooses at step t; the mixture of what all readers choose |
+# | ā^r | what reader r chooses |
 # | m̄, β, c, φ | a score; how hard the choice is; coverage, how much is left; how often a token may be read |
 # | A | the matrix of all h_i; in "Linear d → A" a size |
 # | x ⊗ e, ∝ | x repeated for each token; equal up to a factor that makes the sum 1 |
-# | W, U, M, V, ω, b, α of Eq. (9) | matrices, vectors and numbers that are learned |
+# | W, U, M, V, ω | matrices, vectors and numbers that are learned |
 
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
@@ -29,11 +29,7 @@ from bert_min import attention_weights
 begin(6)
 
 # %% [markdown]
-# ## Tokens: Eq. (9)
-#
-# $$h^0_t = \sum_l \alpha_l\, BERT^l_t \tag{9}$$
-#
-# The vector of a token is a sum over every layer of BERT, with free weights. The library computes it.
+# The vectors h⁰ of tokens, Eq. (9), are a sum over every layer of BERT, with free weights. The library computes them.
 #
 # ## Phrases: Eq. (10)
 #
@@ -72,21 +68,11 @@ first, second = convolution(1.0, 2, bias=1.0), convolution(1.0, 3, bias=0.0)
 phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9, 15])
 
 # %% [markdown]
-# ## A pair as one vector, and a reading step: Eqs. (11) and (12)
+# ## A reading step
 #
-# $$\alpha^r = \omega_r^\top \tanh(W_r A + b), \quad h^r = \sum_i \mathrm{softmax}_i(\alpha^r)\, h^r_i, \quad
-#   h_{ab} = \mathrm{avg}([h^0, h^1, h^2]) \tag{11}$$
-#
-# is Eq. (3) of lesson 5, for each r. In the average, h⁰ is the vector of [CLS].
-#
-# $$\bar a^r_t = F([h^r_1, \ldots, h^r_l], \bar h_{t-1}, h_{ab}, \bar a^{0 \ldots r-1}_t) \tag{12}$$
-# $$\alpha^r_t = \omega_f^\top \tanh(W_f \bar a^r_t), \quad
-#   \bar a_t = \sum_r \mathrm{softmax}_r(\alpha_t)\, \bar a^r_t, \quad \bar h_t = GRU(\bar a_t, \bar h_{t-1})$$
-#
-# At each step three readers choose, one after the other: reader 0 a token, readers 1 and 2 a phrase of the first and of
-# the second CNN. F is the choice, Eq. (13); coverage, Eq. (14), remembers it. A **mixture** of the three chosen vectors
-# enters the GRU, whose first state is h_ab. On the page the sum over r starts with 1. This leaves out the token, which
-# the phrases should only "support"; the library's starts with 0.
+# By Eqs. (11) and (12) at each step three readers choose, one after the other: reader 0 a token, readers 1 and 2 a
+# phrase of the first and of the second CNN. A mixture of the three chosen vectors enters the GRU, whose first state is
+# h_ab. The library computes it. On the page the mixture leaves out the token; the library's has it.
 #
 # ## A memory: Eq. (14)
 #
@@ -140,11 +126,7 @@ choose_left = check(choose_left, states, keys, last_three.flip(1), torch.tensor(
                     torch.tensor([[1.0, 0.5, 1e-6, 1]]), gives=(1.5, [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]))
 
 # %% [markdown]
-# ## The answer: Eq. (15)
-#
-# $$v = \mathrm{avg}([h_{ab}, \bar h_1, \ldots, \bar h_T]), \qquad P = MLP(v) \tag{15}$$
-#
-# v is the mean of h_ab, which needs no re-reading, and of the T states. And h̄_0 = h_ab.
+# The answer, Eq. (15), is an MLP of the mean of h_ab, which needs no re-reading, and of the T states.
 #
 # **What training shows.** Five of the six parts of v are states of re-reading (T = 5). But each of them begins with
 # h_ab. When this lesson trained (commit 1bef825), h_ab alone gave most answers: with seeds 0 to 4 between 0 and 27 % of

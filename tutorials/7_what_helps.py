@@ -32,7 +32,7 @@ begin(7)
 
 # %%
 guess = ...
-guessed("which part", guess)
+guessed(guess, "trees", "equal words", "each of them", "neither")
 
 # %% [markdown]
 # ## Equal words
@@ -151,15 +151,13 @@ verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"], guess)
 #
 # **Why the control matters.** Until then this lesson had no row "equal words". It had MyAligned, which has nothing but
 # equal words and is as good as all of DAFA, and TreesAlone, which is worse. We wrote: "equal words carry DAFA's gain".
-# But MyAligned is *another form*: its factor, its heads, its gates and its new weights are others, too. A control
-# differs in the one thing that a claim names. What is true: something with equal words and no tree can do what DAFA
-# does here. That is enough to doubt that trees are needed. It does not say which part of DAFA does the work.
+# But MyAligned is *another form*: its factor, its heads, its gates and its new weights are others, too. What is true:
+# something with equal words and no tree can do what DAFA does here. That is enough to doubt that trees are needed. It
+# does not say which part of DAFA does the work.
 #
 # **What it does not show** is what happens elsewhere. PAWS has real sentences, whose pairs share their words. With an
-# encoder of six layers (all-MiniLM-L6-v2) that was trained on a billion pairs of sentences, one at a time, accuracy on
-# its test pairs was, mean and deviation over ten seeds: plain BERT 72.4 (5.4), Aligned 82.8 (0.4), DAFA's trees in the
-# form of Aligned 75.9 (1.5), the same with another pair's trees 64.9 (1.2). So equal words help there as well, trees in
-# the same form less, and other pairs' trees do harm. Is Aligned a gain there, or a repair of an encoder that was tuned
-# on single sentences? After this encoder had read copies of texts, with masked words and no labels, plain BERT had 81.7
-# (1.0) and Aligned 84.6 (0.6), six seeds: a part of the gain is a repair, and some is left. What is true of a small
-# world need not be true elsewhere. `docs/results.md` has what was tried, and what was not.
+# encoder of six layers (all-MiniLM-L6-v2) accuracy on its test pairs was, mean and deviation over ten seeds: plain BERT
+# 72.4 (5.4), Aligned 82.8 (0.4), DAFA's trees in the form of Aligned 75.9 (1.5), the same with another pair's trees 64.9
+# (1.2). So equal words help there as well, and trees in the same form less. After this encoder had read copies of texts,
+# with masked words and no labels, plain BERT had 81.7 (1.0) and Aligned 84.6 (0.6), six seeds: a part of the gain is a
+# repair of an encoder that was tuned on single sentences. `docs/results.md` has what was tried, and what was not.

@@ -1,4 +1,4 @@
-"""Forms of three equations, for the lessons' demands: FORMS[demand][what it is] = form, right?
+"""Forms of two equations, for the lessons' demands: FORMS[demand][what it is] = form, right?
 
 A demand is a function of the reader's: it takes a form of an equation, and says whether the form
 does what the paper's sentence asks. It should be True of the forms that are marked so, alone.
@@ -31,18 +31,8 @@ def guided_as_printed(values, guide):
     return (of_values[None, :] + of_guides[:, None]).softmax(-1) @ values
 
 
-# ---- DAFA Eq. (6) and Knowledge Eq. (5): scores, a matrix (L, L) -> weights (L, L) --------------
+# ---- DAFA Eq. (6): scores, a matrix (L, L) -> weights (L, L) --------------------------------------
 
-def by_its_mean(K, cross):
-    """K over its mean between the sentences; 1 elsewhere."""
-    return torch.where(cross, K / K[cross].mean(), 1.0)
-
-
-NONSENSE = {
-    "plain attention": (lambda s, *_: s.softmax(-1), False),
-    "zeros": (lambda s, *_: torch.zeros_like(s), False),
-    "equal weights": (lambda s, *_: torch.full_like(s, 1 / s.shape[-1]), False),
-    "noise": (lambda s, *_: noise(*s.shape), False)}
 FORMS = {
     "demand_guide": {
         "the repair by a sum inside tanh": (guided, True),
@@ -57,14 +47,9 @@ FORMS = {
     "demand_trees": {
         "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
         "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
-        **NONSENSE, "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
-        "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)},
-    "demand_relations": {
-        "the repair by the mean": (
-            lambda s, K, cross: (s + by_its_mean(K, cross).log()).softmax(-1), True),
-        "the equation as printed": (
-            lambda s, K, cross: (s * torch.where(cross, K, 1.0)).softmax(-1), False),
-        "the equation as printed, with the mean": (
-            lambda s, K, cross: (s * by_its_mean(K, cross)).softmax(-1), False),
-        **NONSENSE, "the repair that adds what is above the mean": (
-            lambda s, K, cross: (s + 2 * (by_its_mean(K, cross) - 1)).softmax(-1), True)}}
+        "plain attention": (lambda s, M: s.softmax(-1), False),
+        "zeros": (lambda s, M: torch.zeros_like(s), False),
+        "equal weights": (lambda s, M: torch.full_like(s, 1 / s.shape[-1]), False),
+        "noise": (lambda s, M: noise(*s.shape), False),
+        "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
+        "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}

@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import batches
-from guesses import GUESSES
 from judge import judge
 from run import new_run
 from settings import METHODS, read_options
@@ -29,8 +28,8 @@ from support.datasets import load_task
 from tasks import TASKS
 
 # What a lesson gets by `from lesson import *`.
-__all__ = ["F", "assert_close", "begin", "check", "fixed", "guessed", "math", "reveal", "torch",
-           "train_on", "train_seeds", "verdict"]
+__all__ = ["F", "assert_close", "begin", "check", "fixed", "guessed", "math", "torch", "train_on",
+           "train_seeds", "verdict"]
 MODE = os.environ.get("LESSON", "")     # "", "solved"; grade.py sets "grade"
 SEED = 0
 tell = print            # grade.py's: takes a function's name and what is wrong with it, or ""
@@ -72,25 +71,11 @@ def fixed(rows, bias=None):
 
 # ---- Guesses and check --------------------------------------------------------------------------
 
-def guessed(name, guess):
+def guessed(guess, *choices):
     """Stops if the guess is not one of the choices. A number may be text."""
-    choices, _ = GUESSES[name]
     if str(guess) not in map(str, choices) and not MODE:
         stop(f"Guess first: write one of {', '.join(map(repr, choices))} in the place of ... in "
              f"`guess = ...`, and run this again.")
-
-
-def reveal(name, guess, measured=None):
-    """Stops if the guess is not one of the choices. Else says which one is right: the first one, or
-    the one that is nearest to what was measured here, and why."""
-    guessed(name, guess)
-    choices, why = GUESSES[name]
-    right = choices[0]
-    if measured is not None:
-        right = min(choices, key=lambda choice: abs(choice - measured))
-        print(f"Here it is {measured:.0f}. In most runs of ours {choices[0]} was nearest.")
-    print(textwrap.fill(" ".join(f"It is {right!r}. {why if right == choices[0] else ''}".split()),
-                        100))
 
 
 def check(function, *by_hand, gives=()):

@@ -179,18 +179,6 @@ def demand_trees(f):
     return bool((more[:, 0] > 1e-3).all() and (more[:, 1] < -1e-3).all())
 
 
-def demand_relations(f):
-    K, cross = torch.zeros(4, 4), torch.zeros(4, 4, dtype=torch.bool)
-    K[:2, 2:] = K[2:, :2] = torch.tensor([[0.806, 0.425], [0.575, 0.194]])
-    cross[:2, 2:] = cross[2:, :2] = True
-    for score in (1.0, -1.0):  # of wheat and corn, which are related
-        scores = torch.zeros(4, 4)
-        scores[0, 2] = score
-        if f(scores, K, cross)[0, 2] < scores.softmax(-1)[0, 2] + 1e-3:
-            return False
-    return True
-
-
 # ---- The functions ------------------------------------------------------------------------------
 
 TASKS = {task.right.__name__: task for task in (
@@ -218,7 +206,6 @@ TASKS = {task.right.__name__: task for task in (
     Task(3, 2, calibrated_attention, lambda d: [*d.heads(), d.mask(), d.normal(B, d.L, d.L)]),
     # ---- 4. External knowledge
     Task(4, 4, co_attention, lambda d: [d.states(), d.scores()]),
-    Task(4, 3, demand_relations),
     Task(4, 2, knowledge_factor, factor_draw),
     # ---- 5. DRr-Net
     Task(5, 2, reread.choose, choose_draw),
