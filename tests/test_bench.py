@@ -22,6 +22,6 @@ def test_the_table(monkeypatch, capsys):
     seconds = []
     monkeypatch.setattr(bench, "synchronized_time", lambda device: sum(seconds))
     works = {"bert": lambda: seconds.append(2), "dafa": lambda: seconds.append(3)}
-    rows = bench.compare("x", works, {"repeats": 2, "device": "cpu"})
+    rows = bench.compare("x", works, 2, "cpu")
     assert [row[2:] for row in rows] == [["2000.0 (2000.0 to 2000.0)", "1.00"],
                                          ["3000.0 (3000.0 to 3000.0)", "1.50"]]
