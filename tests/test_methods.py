@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from batches import Reader
 from bert_min import PairTokenizer, SelfAttention
-from methods import (ATTENTIONS, METHODS, WHOLE, B, D, L, alone, batch, config, drr, each_model,
-                     far, ladra, looked, masks, normal, prior_of, quick, same, whole)
+from methods import (ATTENTIONS, METHODS, WHOLE, B, D, L, alone, batch, config, each_model,
+                     far, looked, masks, normal, prior_of, quick, same, whole)
 from semmatch import Matcher
 from settings import Settings, decide
 from small_runs import fails
@@ -85,21 +85,6 @@ def test_dropout_of_the_second_attention(name, monkeypatch):
         first, second = ((looked(layer, hidden, masks(), prior)[0] if look else
                           layer(hidden, masks(), prior)) for _ in range(2))
         assert far(first, second) == training
-
-
-def matcher(name):
-    return lambda **options: Matcher(ATTENTIONS[name], config(), 3, **options)
-
-
-@pytest.mark.parametrize("make, options, words", [
-    (matcher("dabert"), {"without": {"affinity", "difference"}}, "affinity, difference"),
-    (matcher("dafa"), {"layers": ()}, "layers"), (matcher("dafa"), {"layers": (0, 3)}, "0, 3"),
-    (matcher("dabert"), {"scope": "third"}, "third"),
-    (drr, {"without": {"global", "reread"}}, "global, reread"),
-    (ladra, {"without": {"dsa", "global"}}, "dsa, global")])
-def test_wrong_options(make, options, words):
-    """One line names the argument, what it needs and what it got."""
-    fails(lambda: make(**options), words)
 
 
 OWN = """

@@ -82,6 +82,10 @@ WRONG = [
 WRONG_DATA = [
     ("--max-length 64", "--max-length 64 48"), ("--model dafa --set SCOPE=heads", "scope heads"),
     ("--test", "test"), ("--columns sentence1", "--columns three"),
+    ("--model dafa --layers 7", "layers 7 1"),
+    ("--model dabert --without affinity,difference", "affinity, difference"),
+    ("--model drrnet --bert none --without global,reread", "global, reread"),
+    ("--model ladranet --without dsa,global", "dsa, global"),
     ("--scores --class-weights balanced", "--class-weights")]
 
 
