@@ -110,6 +110,10 @@ def between_words(weights, segment, word, n, m):
     of the word that looks are averaged, those of the other word added up.
 
     weights: (L, L), of pieces. segment, word: (L,), of each piece. n, m: words of a and b.
+
+    >>> weights = np.array([[0, 0, 2], [0, 0, 5], [6, 7, 0]])  # the word of a has two pieces
+    >>> between_words(weights, np.array([0, 0, 1]), np.zeros(3), 1, 1)  # (7 / 2 + 13) / 2
+    array([[8.25]])
     """
     a = (segment == 0) & (word == np.arange(n)[:, None])
     b = (segment == 1) & (word == np.arange(m)[:, None])
