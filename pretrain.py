@@ -243,15 +243,9 @@ def read_steps(reading, model, tokenizer, texts):
 
 # ---- The command line ---------------------------------------------------------------------------
 
-HELP = """Trains an encoder, without labels, to predict masked word pieces of texts beside copies.
-
-  python pretrain.py --bert base --task mrpc --out encoders/read
-  python train.py --bert encoders/read --task mrpc"""
-
-
 def main(argv=None):
     """The command line. Raises ValueError or OSError for a user's mistake."""
-    parser = Arguments("pretrain.py", HELP)
+    parser = Arguments("pretrain.py", __doc__)
     for f in fields(Reading):
         parser.add_field(parser, f)
     given = parser.parse(argv)

@@ -415,7 +415,8 @@ def show(places, against=None, rows=(), draw=None):
     unknown = ", ".join(wanted.keys() - known.keys())
     refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
     refuse(draw and not against, "--draw: needs --against, from which it draws differences")
-    check_free(*[draw] * bool(draw))
+    if draw:
+        check_free(draw)
     found = [run for row in wanted for run in found if run["row"] == row]
     print_once(table_text(found, against))
     if draw:

@@ -35,16 +35,15 @@ def read_json(path):
         return content
 
 
-def check_free(*paths, remedy="name another file, or move this one away"):
-    """Raises ValueError unless a new file can be written at each of these paths, of --out: no
-    command writes over a file that it did not make, and no mistake is found after hours of work.
-
-    remedy: what to do if something lies there.
+def check_free(path):
+    """Raises ValueError unless a new file can be written at this path, of --out: no command writes
+    over a file that it did not make, and no mistake is found after hours of work.
     """
-    for path in map(Path, paths):
-        refuse(os.path.lexists(path), f"--out {path}: exists already; {remedy}")
-        refuse(not os.access(path.parent, os.W_OK), f"--out {path}: its folder is missing, or "
-               "not to be written; name a file elsewhere")
+    path = Path(path)
+    refuse(os.path.lexists(path), f"--out {path}: exists already; name another file, or move this "
+           "one away")
+    refuse(not os.access(path.parent, os.W_OK), f"--out {path}: its folder is missing, or not to "
+           "be written; name a file elsewhere")
 
 
 def new_folder(out, name):
@@ -55,9 +54,10 @@ def new_folder(out, name):
         return free_path(Path("runs", name))
     folder = Path(out)
     if os.path.lexists(folder):
-        held = [path for path in sorted(folder.iterdir())
-                if path.name in OURS and (not path.is_file() or path.stat().st_size)]
-        check_free(*held, remedy="name a new folder; --resume goes on with a run")
+        for path in folder.iterdir():
+            held = path.name in OURS and (not path.is_file() or path.stat().st_size)
+            refuse(held, f"--out {path}: exists already; name a new folder; --resume goes on with "
+                   "a run")
         refuse(not os.access(folder, os.W_OK), f"--out {out}: not to be written; name another")
     return folder
 

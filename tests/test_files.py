@@ -43,8 +43,8 @@ def test_what_must_be_new_takes_no_name_of_another(tmp_path, monkeypatch):
     write_file(tmp_path, "sub/held", "theirs")
     Path("link").symlink_to("nowhere")
     for name, words in (("sub/held", "exists"), ("link", "exists"), ("none/x", "folder")):
-        fails(lambda name=name: check_free("new", name), name, words)
-    check_free("new", "sub/new")
+        fails(lambda name=name: check_free(name), name, words)
+    check_free("sub/new")
     with pytest.raises(FileExistsError), whole("new", new=True) as file:
         file.write(b"ours")
         write_file(tmp_path, "new", "came meanwhile")
