@@ -121,10 +121,6 @@ attention_weights = check(attention_weights, scores, mask, gives=[
 # The weights are 0.731 and 0.269, and the result is (2.924, 1.076, 0, 0). If the query of "rose" is 0, its weights are
 # one half each, and those of padding's query, too. A second head has the same queries, the keys with the other sign,
 # and other values: the scores are -2 and -1, the weights 0.269 and 0.731.
-#
-# Why √k? The product of two vectors of k random numbers of size 1 is about √k in size, for k = 1,024 that is 32. e to
-# the power of 10 is already 22,026: one key would get nearly all of the weight, and the others nothing, and no
-# gradient.
 
 # %%
 def attention(q, k, v, mask):

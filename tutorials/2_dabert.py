@@ -99,7 +99,7 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 # stand side by side, each with its own tanh and its own half of w. *Does the printed form do what the sentence asks?*
 #
 # **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your
-# demand is tried with eight forms of the first line, the paper's, ours, and nonsense, and must say of each what is so.
+# demand is tried with six forms of the first line, the paper's, ours, and nonsense, and must say of each what is so.
 # Values and guides are (L, 4), and f has its own weights: choose arguments, call f as often as you like, compare what
 # comes back.
 
@@ -182,31 +182,8 @@ W_v, W_f = fixed([[0.0, 1], [0, 0]], [0.0, 0]), fixed([[1.0, -2, 1, 3]])
 filtration_gate = check(filtration_gate, a, v, W_v, W_sem, W_f, gives=([2.45, 1.6], 0.75))
 
 # %% [markdown]
-# ## A trained model
-#
-# The library's DABERT, whose equations compute what yours do, stands in the first of two layers. Its 800 pairs are
-# lesson 1's: "The doctor praised Anna in April." and "The physician praised Anna in April." mean the same, with "the
-# lawyer" they do not. Chance is 50. The model and plain BERT start from random weights, and train until 95 % of their
-# own pairs are right.
-#
-# **Guess**: the trained model answers dev once more, with plain attention in the place of the whole method. How many of
-# 100 answers change: about 0, 25 or 50?
-
-# %%
-guess = ...
-guessed(guess, 0, 25, 50)
-
-# %%
-run, found = train_on("synonyms", "dabert", learned=0.95, set="ATTENTION_SIZE=16")
-print(f"{100 * found['changes']['no method']['answers']:.0f} of 100 answers change. You guessed {guess}.")
-_ = train_on("synonyms", "bert", learned=0.95)
-
-# %% [markdown]
-# In most of our runs it was nearly none: the layer's input is added to what the method returns, and the layer after it is
-# plain BERT. They have learned the words by themselves.
-#
-# **Does difference attention help?** Look at both accuracies: one run with one seed cannot say it. With a pre-trained
-# encoder and five seeds the library's DABERT is 0.2 points above plain BERT over four test sets; the 95 % interval,
-# from -0.2 to 0.5, holds zero (`docs/results.md`). The defects of Eqs. (4), (5) and (7) can be proved in an equation.
-# They need not show in an accuracy: the layer's input is still added to its result, and the other layers are plain
-# BERT's.
+# **What training shows.** When this lesson trained DABERT in the first of two layers (commit 6c05179), nearly no answer
+# changed with plain attention in the place of the whole method: the layer's input is added to what the method returns,
+# and the layer after it is plain BERT. With a pre-trained encoder and five seeds the library's DABERT is 0.2 points
+# above plain BERT over four test sets; the 95 % interval, from -0.2 to 0.5, holds zero (`docs/results.md`). The defects
+# of Eqs. (4), (5) and (7) can be proved in an equation. They need not show in an accuracy.

@@ -109,20 +109,12 @@ subgraph_similarity = check(subgraph_similarity, c, d, gives=[
 assert subgraph_similarity(a, b).tolist() == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
 
 # %% [markdown]
-# ## The matrix: Eq. (5)
+# ## From words to tokens: Eq. (5)
 #
 # $$M_F(i, j) = |M(i, j) + S(i, j)| \cdot tf_i \cdot tf_j \tag{5}$$
 #
 # tf is **tf-idf**: how often a word is in this sentence, times a number that is larger for words that are rare
-# elsewhere. The paper prints no formula. In our two sentences all words are equally rare: M_F = M + S, with 5 for
-# "exceeded".
-
-# %%
-M_F = torch.tensor(1.0 * tree_similarity(a, b) + subgraph_similarity(a, b))[None]
-assert M_F[0].tolist() == [[1, 2, 0, 2], [0, 0, 5, 0], [1, 2, 0, 2]]
-
-# %% [markdown]
-# ## From words to tokens
+# elsewhere. In our two sentences all words are equally rare: M_F = M + S, with 5 for "exceeded".
 #
 # M_F has n × m cells. Attention has L × L, one for each two tokens of the packed pair. § 2.2 says only: "We change the
 # dimension of M_F by adding 1, and ensure each element is in the corresponding position". We understand: M̃ = 1 + M_F
@@ -148,11 +140,12 @@ def spread_prior(prior, word_index, segment, elsewhere):
     [SEP] and padding. segment: (B, L), 0 in a, 1 in b. elsewhere: the number of all other cells. Returns: (B, L, L)."""
     ...
 
+M_F = torch.tensor(1.0 * tree_similarity(a, b) + subgraph_similarity(a, b))[None]
 word_index = torch.tensor([[-1, 0, 1, 2, -1, 0, 1, 2, 3, -1]])      # [CLS] a a a [SEP] b b b b [SEP]
 segment = torch.tensor([[0, 0, 0, 0, 0, 1, 1, 1, 1, 1]])
 spread_prior = check(spread_prior, 1 + M_F, word_index, segment, 1.0)
 M_tilde = spread_prior(1 + M_F, word_index, segment, 1.0)[0]
-assert M_tilde[1, 6] == M_tilde[6, 1] == 3 and M_tilde[1, 2] == 1
+assert M_tilde[1, 6] == M_tilde[6, 1] == 3 and M_tilde[2, 7] == 6 and M_tilde[1, 2] == 1
 
 # %% [markdown]
 # ## Calibration: Eq. (6)
@@ -163,7 +156,7 @@ assert M_tilde[1, 6] == M_tilde[6, 1] == 3 and M_tilde[1, 2] == 1
 # **A demand.** § 1 wants "strengthening the attention weight of same dependency and reducing the attention weight of
 # different dependency". Write in code what this asks of any function f(scores, M): scores (L, L) before the softmax, M
 # (L, L) the matrix, 1 where nothing agrees and more where dependencies agree; f returns weights (L, L). Your demand is
-# tried with eight forms, the paper's, ours, and nonsense, and must say of each what is so. Choose scores and matrices
+# tried with six forms, the paper's, ours, and nonsense, and must say of each what is so. Choose scores and matrices
 # for which you can say what f must do. Scores have both signs.
 
 # %%

@@ -39,8 +39,6 @@ FORMS = {
         "the equation as printed": (guided_as_printed, False),
         "plain attention of the values, without a guide":
             (lambda values, guide: (values @ values.T).softmax(-1) @ values, False),
-        "zeros": (lambda values, guide: torch.zeros_like(values), False),
-        "a constant": (lambda values, guide: torch.ones_like(values), False),
         "the guide itself, whatever the values": (lambda values, guide: guide.clone(), False),
         "noise": (lambda values, guide: noise(len(guide), len(values)) @ values, False),
         "the repair by products of guide and value": (guided_by_products, True)},
@@ -48,8 +46,6 @@ FORMS = {
         "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
         "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
         "plain attention": (lambda s, M: s.softmax(-1), False),
-        "zeros": (lambda s, M: torch.zeros_like(s), False),
-        "equal weights": (lambda s, M: torch.full_like(s, 1 / s.shape[-1]), False),
         "noise": (lambda s, M: noise(*s.shape), False),
         "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
         "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}

@@ -21,7 +21,7 @@ from semmatch import (calibrated_attention, co_attention, difference_attention, 
                       mean_attention_factor, spread_prior)
 from support.parses import Parse, split_words
 
-B, H, K, A, N, M, T, V = 3, 2, 5, 11, 13, 17, 6, 29
+B, H, K, A, N, M, T = 3, 2, 5, 11, 13, 17, 6
 D = H * K
 CASES = "one token", "some pairs", "padding", "large scores", "float32"
 TREES = "one word", "some pairs", "one relation"
@@ -88,11 +88,9 @@ class Draw:
         return [word[:, :self.L], segment[:, :self.L]]
 
     def scores(self):
-        """Symmetric scores (B, L, L), -inf except between words of different sentences; 2.5 is
-        added to those of related words."""
+        """Symmetric scores (B, L, L), -inf except between words of different sentences."""
         x = self.normal(B, self.L, self.L, large=30.0)
-        related = 2.5 * self.integer(2, B, N, M).to(self.dtype)
-        G = spread_prior(related, *self.tokens(), -math.inf)
+        G = spread_prior(torch.zeros(B, N, M, dtype=self.dtype), *self.tokens(), -math.inf)
         return x + x.transpose(1, 2) + G
 
     def parse(self, size, letters, relations):
