@@ -99,7 +99,7 @@ def test_no_more_is_parsed_than_can_be_seen(cache):
     backward = Parse("a b", [(0, 1), (2, 3)], "XX", np.array([2, 0]), ("dep", "root"))
     assert backward.first(1).heads.tolist() == [0]
     parser.seen = []
-    (parse,) = parse_texts(["Go on. " * 200], parser).values()
+    (parse,) = parse_texts(["Go on. " * 200], parser, 999).values()
     assert len(parse.words) == 512 and [len(words) for words in parser.seen] == [3] * 170 + [2]
 
 
