@@ -18,7 +18,7 @@ from bert_min import attention, attention_weights, split_heads
 from priors import equal_words, subgraph_similarity, tree_similarity
 from semmatch import (calibrated_attention, co_attention, difference_attention, difference_scores,
                       filtration_gate, gated_fusion, guided_attention, knowledge_factor,
-                      mean_attention_factor, spread_prior)
+                      spread_prior)
 from support.parses import Parse, split_words
 
 B, H, K, A, N, M, T = 3, 2, 5, 11, 13, 17, 6
@@ -215,6 +215,4 @@ TASKS = {task.right.__name__: task for task in (
     Task(6, 2, reread.coverage, coverage_draw),
     Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
     # ---- 7. What helps?
-    Task(7, 2, equal_words, words_draw, TREES[:2]),
-    Task(7, 4, mean_attention_factor, lambda d: [d.scores()],
-         ("one token", "some pairs", "float32")))}
+    Task(7, 2, equal_words, words_draw, TREES[:2]))}
