@@ -16,7 +16,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from demands import FORMS
-from support.parses import Parse
 from support.shown import recording
 from tasks import TASKS, Draw
 
@@ -87,7 +86,7 @@ def compare(name, function, by_hand, seed):
             with contextlib.suppress(Exception):        # of calls that Stations does not know
                 way = on_the_way(library, function, lambda: arguments(case))
             shown = 6 if " On the way" in way else SHOWN        # the results follow from it
-            message = describe(rights[case], found[case], arguments(case), shown)
+            message = describe(rights[case], found[case], shown)
             right = f" It is right with {', '.join(good)}." if good else ""
             return f"tried with {case}: {message}{way}{right}"
     return ""
@@ -192,7 +191,7 @@ def on_the_way(library, function, arguments):
             what = "it is taken over another axis than expected."
             if not alike([x], [y]):
                 rows = differ(key, other).any(-1, True) if x.dim() else True
-                what = describe([x], [torch.where(rows, y, x)], [None])
+                what = describe([x], [torch.where(rows, y, x)])
             return f" On the way, what enters {which}: {what}"
         right[name] = True
     return f" What enters {', '.join(right)} is right." if right else ""
@@ -223,42 +222,33 @@ def misshaped(rights, found, axes, same_dtype):
     return ""
 
 
-def describe(rights, found, arguments, shown=SHOWN):
+def describe(rights, found, shown=SHOWN):
     """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
     if len(rights) == 1:
-        return how_they_differ(*rights, *found, arguments, shown)
+        return how_they_differ(*rights, *found, shown)
     said, good = [], []
     for i, (x, y) in enumerate(zip(rights, found), 1):
         if not differ(x, y).any():
             good.append(f"result {i}")
         elif x.numel() <= shown or not said:
-            said.append(f"result {i}: {how_they_differ(x, y, arguments, shown)}")
+            said.append(f"result {i}: {how_they_differ(x, y, shown)}")
     if good:
         said.append(f"Right: {', '.join(good)}.")
     return " ".join(said)
 
 
-def how_they_differ(x, y, arguments, shown):
-    """All numbers of two tensors of one shape if they are few; a factor; a row that differs."""
+def how_they_differ(x, y, shown):
+    """All numbers of two tensors of one shape if they are few; else a row that differs."""
     far, x, y = differ(x, y), x.double(), y.double()
     if x.numel() <= shown:
         return f"yours is {rounded(y.squeeze())}, expected {rounded(x.squeeze())}."
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape)
     at = ", ".join(map(str, place))
-    if isinstance(arguments[0], (Parse, list)):         # a matrix over the words of two sentences
-        at += ": " + " x ".join(map(word_of, arguments, place))
-    elif x.dim() > 1 and x.shape[-1] <= SHOWN:
+    if x.dim() > 1 and x.shape[-1] <= SHOWN:
         at, place = ", ".join(map(str, place[:-1])), place[:-1]
     return (f"{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
             f"{rounded(y[place])}, expected {rounded(x[place])}.")
-
-
-def word_of(sentence, i):
-    """Word i of a list of words, or of a parse, with its relation."""
-    if isinstance(sentence, list):
-        return repr(sentence[i])
-    return f"{sentence.words[i]!r} ({sentence.types[i + 1]})"
 
 
 def rounded(x):
