@@ -128,6 +128,8 @@ def read_config(path):
         sizes["max_length"] = operator.index(settings["max_position_embeddings"]) - offset
         refuse(min(sizes.values()) < 1, f"a size of {min(sizes.values())}")
         refuse(sizes["hidden_size"] % sizes["num_heads"], "heads that do not divide hidden_size")
+        refuse(sizes["num_layers"] > 1000 or sizes["hidden_size"] > 2 ** 16,
+               f"{sizes['num_layers']} layers of hidden_size {sizes['hidden_size']}")
         rates = {name: float(settings[key]) for name, key in RATES.items() if key in settings}
         return sizes | rates | {"kind": kind, "activation": HIDDEN_ACT[settings["hidden_act"]],
                                 "position_offset": offset}
@@ -171,10 +173,12 @@ def read_tokenizer(folder, kind, rows):
     if path.name == VOCABULARY[kind]:
         tokenizer = make_tokenizer(path, kind, settings)
     else:
-        tokenizer = read_tokenizer_json(path)
+        tokenizer, beside = read_tokenizer_json(path), path.with_name(VOCABULARY[kind])
         lower = getattr(tokenizer.normalizer, "lowercase", None)
         if lower is not None and settings.get("do_lower_case", lower) != lower:
             print(f"{path} counts, do_lower_case of {config.name} is another", file=sys.stderr)
+        if beside.exists() and tokenizer.get_vocab(False) != read_vocabulary(beside):
+            print(f"{path} counts, the pieces of {beside.name} are others", file=sys.stderr)
     ids, special = tokenizer.get_vocab(), SPECIAL[kind]
     packs = not {*special} - ids.keys()
     if tokenizer.post_processor:
@@ -200,6 +204,13 @@ def read_tokenizer_json(path):
         return tokenizer
 
 
+def read_vocabulary(path):
+    """dict piece -> id of vocab.txt or vocab.json."""
+    if path.suffix == ".json":
+        return read_json(path)
+    return {line.rstrip("\r\n"): i for i, line in enumerate(read_lines(path))}
+
+
 def make_tokenizer(path, kind, settings):
     """The tokenizers.Tokenizer of vocab.txt, or of vocab.json and merges.txt, with added words.
 
@@ -208,14 +219,13 @@ def make_tokenizer(path, kind, settings):
     """
     with expecting(path.with_name("tokenizer_config.json"), "a BERT's tokenizer"):
         check_plain(settings, PLAIN_TOKENIZER)
+    ids = read_vocabulary(path)
     if kind == "bert":
-        ids = {line.rstrip("\r\n"): i for i, line in enumerate(read_lines(path))}
         lower = settings.get("do_lower_case")
         if lower is None:
             lower = all(piece == piece.lower() or piece.startswith("[") for piece in ids)
         tokenizer = word_pieces(ids, lower, settings.get("strip_accents"))
     else:
-        ids = read_json(path)
         tokenizer = Tokenizer(models.BPE(ids, read_merges(path.with_name("merges.txt"), ids)))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     add_words(tokenizer, path.with_name("added_tokens.json"), settings)
@@ -348,12 +358,14 @@ def read_safetensors(path):
     raw, weights = np.fromfile(path, np.uint8), {}
     with expecting(path, f"safetensors of dtypes {', '.join(SAFE_DTYPES)}"):
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-        header = json.loads(raw[8:start].tobytes())
+        header, end = json.loads(raw[8:start].tobytes()), 0
         header.pop("__metadata__", None)
-        for name, entry in header.items():
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             first, last = entry["data_offsets"]
-            tensor = torch.from_numpy(raw[start + first:start + last])
+            refuse(first != end, f"{name} at byte {first}, where the one before ends at {end}")
+            tensor, end = torch.from_numpy(raw[start + first:start + last]), last
             weights[name] = tensor.view(SAFE_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        refuse(start + end != len(raw), f"{len(raw) - start - end} bytes behind the last tensor")
     return weights
 
 

@@ -46,7 +46,8 @@ def test_configurations(tmp_path):
         activation="gelu_tanh", dropout=0.25, layer_norm_eps=1e-5)
     for key, value, words in (
             ("model_type", "roberts", "roberts"), ("vocab_size", "97", "str"),
-            ("num_attention_heads", 7, "heads"), ("max_position_embeddings", 2, "0")):
+            ("num_attention_heads", 7, "heads"), ("max_position_embeddings", 2, "0"),
+            ("num_hidden_layers", 10 ** 6, "1000000 layers")):
         path.write_text(json.dumps(good | {key: value}))
         fails(lambda: BertConfig(**read_config(path)), path, words)
 
@@ -258,9 +259,11 @@ def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
     if kind == "bert":  # its own settings count; a file that says something else is told of
         path = tmp_path / "tokenizer.json"
         path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
+        (tmp_path / "vocab.txt").write_text("those\n")
         tokenizer = PairTokenizer.from_folder(tmp_path, sizes)
         assert tokenizer.pieces(ids_of(tokenizer, "the A"))[1:3] == ["the", "[UNK]"]
-        assert "do_lower_case" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert "do_lower_case" in told and "vocab.txt" in told
 
 
 def test_tokenizers_of_another_kind_are_refused(tmp_path):

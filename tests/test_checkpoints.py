@@ -31,6 +31,9 @@ def test_every_dtype_is_read(tmp_path):
     header = json.dumps(header).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
     assert equal(read_safetensors(tmp_path / "x"), tensors)
+    for text, more in ((header, b"more"), (header.replace(b"[12, 18]", b"[6, 12]"), b"")):
+        (tmp_path / "z").write_bytes(len(text).to_bytes(8, "little") + text + body + more)
+        fails(lambda: read_safetensors(tmp_path / "z"), tmp_path / "z")
     for zipped in (True, False):  # torch before 1.6 wrote no zip
         parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
         torch.save(parameters, tmp_path / "y", _use_new_zipfile_serialization=zipped)

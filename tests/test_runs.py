@@ -201,7 +201,7 @@ def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch
     assert len(asked) == 1  # mistakes are found before the work
     assert Path("train.tsv").read_text() == before and len(rows_of("new.csv")) == 9
     shutil.copytree(TINY, "encoder")
-    refused("encoder config.json", "--bert", "encoder", out="encoder", by=run)
+    refused("encoder exists", "--bert", "encoder", out="encoder", by=run)
     with monkeypatch.context() as patch:
         at_call(patch, train, "save_last", 1)
         assert run(out="early") == 130
