@@ -18,8 +18,8 @@ import train
 import run as runs
 from run import Run
 from small_runs import (OWN, ROOT, TINY, assert_same_run, at_call, beginning, command, equal, fails,
-                        loaded, of, result, rows_of, refused, run, run_cut, write_file, write_pairs)
-
+                        loaded, losses, of, result, rows_of, refused, run, run_cut, write_file,
+                        write_pairs)
 from support.options import load_file, load_own
 from support.pairs import Task, pearson, ranking
 from support.shown import recording
@@ -146,7 +146,7 @@ def test_three_classes_with_columns_of_their_own(capsys):
     assert run("--columns", "q1,q2,label", "--test-file", "test.tsv", "--test", "--limit", "8") == 0
     tested = result(name="test.json")
     assert result()["metrics"].keys() == {"dev"} and tested["selection_split"] == "dev"
-    assert result()["pairs"] == {"train": 8, "dev": 8}
+    assert result()["pairs"] == {"train": 8, "dev": 8} and len(losses()) == 2  # a step an epoch
     assert command("--from", "run", "--test", "--predict", "dev") == 0
     assert result(name="test.json") == tested and "test was read before" in capsys.readouterr().out
     test, dev = (read_pairs(f"{name}.tsv", columns=["q1", "q2", "label"])
