@@ -510,8 +510,8 @@ class KnowledgeAttention(FusionAttention):
     without: "fusion": the average of the two signals, the paper's "Ours-avg". Ours: "prior": γ = 0,
     no relation counts; "guide": ô = o; "gates": g is one half, f is one; "tags": relations of any
     part of speech, and no parser.
-    Noted besides: "prior" (B, L, L) is K̃, as printed K_prior, 1 outside the cross blocks; "context"
-    (B, L, d), c^A and c^B.
+    Noted besides: "prior" (B, L, L) is K̃, as printed K_prior, 1 outside the cross blocks;
+    "context" (B, L, d), c^A and c^B.
     """
 
     knowledge_scores = staticmethod(knowledge_scores)
