@@ -203,8 +203,9 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
     run, saved = load_run(path, model, parser, device or machine.best_device(), precision,
                           **changes)
     if path.name == "best.pt" and (path.parent / "last.pt").exists():
+        epochs = run.recipe.epochs  # it may have stopped after the last one
         print_once(f"{path.parent}: training stopped before its end, in epoch "
-                   f"{saved['epoch'] + 1} of {run.recipe.epochs} or later; --resume goes on")
+                   f"{min(saved['epoch'] + 1, epochs)} of {epochs} or later; --resume goes on")
     run.model.eval()
     return run
 

@@ -233,10 +233,11 @@ def keep_log(run, progress):
     path = run.folder / "log.jsonl"
     lines = path.read_text("utf-8").splitlines(True) if path.exists() else []
     kept = []
-    for line in lines:
-        event = json.loads(line) if line.endswith("\n") else {"step": math.inf}
-        if event["step"] <= progress.step and event.get("epoch", 0) <= progress.epoch:
-            kept.append(line)
+    with made_here(path):
+        for line in lines:
+            event = json.loads(line) if line.endswith("\n") else {"step": math.inf}
+            if event["step"] <= progress.step and event.get("epoch", 0) <= progress.epoch:
+                kept.append(line)
     if main_process():
         write_text(path, "".join(kept))
 
@@ -296,6 +297,8 @@ def resume(folder, given):
         run, saved = load_run(path, **given)
         refuse(run.settings.parser and not saved["settings"]["parser"],
                f"--parser {run.settings.parser}: the run has the shipped parser; leave it out")
+        if test:
+            load_test_splits(run.settings)  # as `begin` does
         with machine.few_threads(run.recipe.bert == "scratch"):
             with machine.main_process_first():
                 task, splits = load_pairs(run.settings)
@@ -374,6 +377,7 @@ def command_line():
 
 def use_run(folder, test=False, predict=None, columns="", out=None, test_file=None, **changes):
     """Does what --from asks for. changes: see open_run."""
+    refuse(test_file and not test and predict is None, "--test-file goes with --test, --predict")
     stdout = sys.stdout
     with contextlib.redirect_stdout(sys.stderr if "-" in (predict, out) else stdout):
         run = open_run(folder, **changes)

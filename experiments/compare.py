@@ -177,15 +177,15 @@ def run_group(folder, members, test, command):
 def read_scores(places):
     """The runs in files such as scores.json, or in the folders of groups: a list of dicts."""
     found, owners = [], {}
-    for place in places:
+    for number, place in enumerate(places):
         path = Path(place, "scores.json") if Path(place).is_dir() else Path(place)
         content = read_json(path)
         with expecting(path, "the scores of a group", "it is damaged, or made by other code"):
             table_of(content["runs"])
         for run in content["runs"]:
-            owner = owners.setdefault((run["row"], run["set"]), path)
-            refuse(owner != path, f"{path}: has {run['row']} on {run['set']}, and so has {owner}; "
-                   "name one of them")
+            first, owner = owners.setdefault((run["row"], run["set"]), (number, path))
+            refuse(first != number, f"{path}: has {run['row']} on {run['set']}, and so has "
+                   f"{owner}; name one of them")
         found += content["runs"]
     return found
 

@@ -237,6 +237,7 @@ def blocks_of(task, pairs):
 def hold_out(task, splits, share, seed):
     """A share of train, drawn by the seed in blocks, takes the place of dev, which stays unread."""
     blocks = blocks_of(task, splits["train"])
+    refuse(len(blocks) < 2, "--held-out: train is one pair or block, and dev needs one as well")
     random.Random(seed).shuffle(blocks)
     count = min(max(1, round(share * len(blocks))), len(blocks) - 1)
     others = {name: pairs for name, pairs in splits.items() if not name.startswith("dev")}

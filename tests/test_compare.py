@@ -223,6 +223,7 @@ def test_one_table_of_several_files(capsys):
                     ["long", "50.0", "", "", "", "25.0"]]
     write_scores("z.json", task="mrpc", start=5, bert=(0.5,))
     refused("z.json bert mrpc y.json", "--show", "y.json", "z.json", by=command)
+    refused("y.json bert mrpc", "--show", "y.json", "y.json", by=command)  # no seed twice
     write_json("w.json", {"runs": [{"row": "bert"}]})
     refused("w.json scores", "--show", "w.json", by=command)
 

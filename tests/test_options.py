@@ -52,7 +52,7 @@ def test_values_and_names():
     assert read_names("6, 9 9,tree") == {6, "9 9", "tree"} and not read_names("none,")
 
 
-def test_mistakes_in_own_code(workplace, capsys):
+def test_mistakes_in_own_code(workplace, capsys, monkeypatch):
     """One line names file and line, and keeps a prefix that other code adds."""
     def main(argv):
         with prefix_errors("--model "):
@@ -75,6 +75,8 @@ def test_mistakes_in_own_code(workplace, capsys):
         assert "allocate" in error and "--batch-size" in error
     with pytest.raises(ZeroDivisionError):  # a mistake of ours is a traceback
         run_command(lambda argv: 1 / 0, "x")
+    monkeypatch.setattr("sys.stdout", None)  # as >&- leaves it
+    assert "stdout is closed" in printed(print)
 
 
 def test_a_file_of_ones_own_and_its_neighbour(workplace):

@@ -370,6 +370,7 @@ def test_part_of_the_pairs(block, monkeypatch):
     assert limit_pairs(task, splits, 0.5, 0)["dev"] == splits["dev"]
     assert len(limit_pairs(SCORES, splits, 1e-9, 0)["train"]) == 1  # never none
     assert len(hold_out(task, splits, 0.99, 0)["train"]) == block
+    fails(lambda: hold_out(task, {"train": pairs_of(block)}, 0.5, 0), "--held-out", "dev")
     monkeypatch.setattr("support.datasets.load_task", lambda *args: (task, splits))
     given = Settings("rte", held_out=0.2, seed=1)
     assert load_pairs(given)[1] == other

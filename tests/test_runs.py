@@ -304,6 +304,10 @@ def test_a_training_that_goes_on(monkeypatch, trained_once):
             torch.save(put(loaded(sound), place, value), cut / name)
         refused(f"cut/{name}", "--resume", "cut")
         sound.replace(cut / name)
+    sound = (cut / "log.jsonl").read_text()
+    (cut / "log.jsonl").write_text("\0\0\n" + sound)
+    refused("cut/log.jsonl damaged", "--resume", "cut")
+    (cut / "log.jsonl").write_text(sound)
     with open(cut / "log.jsonl", "a") as log:
         log.write('{"step": 3, "epoch": 2, "accuracy": 0}\n{"step": 5, "loss": 0}\n{"step": 5, "lo')
     (cut / "last.pt.7.tmp").touch()
@@ -363,9 +367,11 @@ def test_opening_a_folder_runs_no_code(kind, args, capsys):
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):
     lengths = beginning()[1]["train"].lengths
     limit = sorted(lengths)[11]
-    run_cut(monkeypatch, ["--max-length", str(limit)])
+    run_cut(monkeypatch, ["--max-length", str(limit), "--epochs", "1"],
+            (train, "finish_training", 1))
     full = f"train: {sum(n >= limit for n in lengths)} of 22 pairs fill --max-length {limit}; "
     assert full in capsys.readouterr().out
     assert command("--from", "cut", "--predict", "test.tsv") == 0
     out = capsys.readouterr().out
-    assert "stopped before its end" in out and "--resume" in out and "pairs fill" in out
+    assert "stopped before its end, in epoch 1 of 1" in out
+    assert "--resume" in out and "pairs fill" in out

@@ -75,6 +75,7 @@ WRONG = [
     ("--task mrpc --train-file train.tsv --dev-file dev.tsv", "--task mrpc"),
     ("--test-file test.tsv", "--test-file --train-file"),
     ("--resume nowhere", "nowhere last.pt"), ("--predict test.tsv", "--predict --from"),
+    ("--from nowhere --test-file test.tsv", "--test-file --test,"),
     ("--from nowhere --lr 1", "--lr training"), ("--from x --resume x", "--resume training"),
     ("--train-file train.tsv --dev-file dev.tsv --held-out 2", "--held-out"),
     ("--out train.tsv", "train.tsv:"), ("--out=", "--out"), ("--parser mine.py", "--parser"),
@@ -347,6 +348,7 @@ def test_a_resumed_run_equals_one_that_was_not_interrupted(args, places, monkeyp
         *where, seconds = PLACES[place]
         run_cut(monkeypatch, args, where, seconds)
         Path("glove.txt").unlink()
+        refused("labelled --test-file", "--resume", "cut", "--test", *own)  # before it trains
         with monkeypatch.context() as patch:
             steps = at_call(patch, *CLIP, 0)
             assert command("--resume", "cut", *own) == 0, place
