@@ -131,7 +131,8 @@ class Recipe:
     lr_new: float | None = option(None, "highest learning rate of weights that the encoder's file "
                                   "lacks (default: as --lr; 0.001 with ladranet)", limits=POSITIVE)
     optimizer: str = option("adamw", "the optimizer", ("adamw", "adam", "adadelta"))
-    schedule: str = option("linear", "the rate's fall after warm-up", ("linear", "cosine", "flat"))
+    schedule: str = option("linear", "the rate's fall after warm-up; flat: without warm-up, too",
+                           ("linear", "cosine", "flat"))
     warmup: float = option(0.1, "share of the steps in which the learning rate rises", limits=SHARE)
     weight_decay: float = option(0.01, "weight decay of matrices, not of biases", limits=FROM_0)
     clip: float = option(10.0, "scale a gradient with a larger norm to this norm", limits=POSITIVE)
