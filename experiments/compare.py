@@ -5,10 +5,10 @@
     --show FILE ...   prints one table of groups: their folders, or files such as scores.json
 
 The folder G is the group. A run that is there with the asked settings, pairs and own code is not
-made again, and an unfinished one goes on. So the same command continues a group, and with more
-values or seeds it adds them. The other options are train.py's and hold for all runs. The values of
-the option that is named first, `task` aside, are the rows of the table; the data sets, and what
-else varies, are its columns. G also gets scores.json, with a line for each run, and a picture.
+made again, and an unfinished one goes on. So the same command continues a group, such as one that
+an error has ended; with more values or seeds it adds them. The other options are train.py's and
+hold for all runs. The values of the first option but `task` are the rows of the table; the data
+sets, and what else varies, are its columns. G also gets scores.json and a picture.
 
 A row is compared with the first one, or with --against. A difference is the mean over the columns
 of the differences of means; runs are not paired. Its 95 % interval is Welch's: it says what other
@@ -26,9 +26,9 @@ import shlex
 import statistics
 import sys
 import textwrap
+from collections import Counter, namedtuple
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,8 @@ from support.pairs import seen_in_training
 from support.summary import draw_line, draw_text, svg_page
 
 WIDTH = 100  # of a table, at most
-HERE = {"device", "workers", "data_dir"}  # may differ from run to run
-WITHOUT = "no method", "no re-reading"  # the changes of a model that take its whole method out
+HERE = {"device", "workers", "data_dir", "out"}  # may differ from run to run
+WITHOUT = {"no method", "no re-reading"}  # the changes of a model that take its whole method out
 GREY = "#848d97"  # seen on light and on dark
 
 
@@ -68,10 +68,9 @@ def plan_group(vary, seeds, shared):
     vary: [[option, value, ...], ...]. shared: options of all runs.
     """
     options, found = [option for option, *_ in vary], {}
-    refuse(len({*options}) < len(vary) or not all(values for _, *values in vary),
-           "--vary: expected each option once, with its values behind it")
-    refuse(not {*options} - {"task"}, "--vary: expected the rows of a table, such as --vary model "
-           "bert dafa")
+    refuse(len({*options}) < len(vary) or not {*options} - {"task"}
+           or not all(values for _, *values in vary), "--vary: expected the rows of a table, such "
+           "as --vary model bert dafa, and each option once, with its values behind it")
     of_rows = next(option for option in options if option != "task")
     for texts in itertools.product(*(values for _, *values in vary)):
         values, given = dict(zip(options, texts)), dict(shared)
@@ -99,45 +98,30 @@ def check_run(place, given, test):
     _, splits = load_pairs(settings)
     if test:
         load_test_splits(settings)
-    asked = asdict(settings) | asdict(recipe)
-    asked["pairs"] = sha256_of_pairs({name: splits[name] for name in seen_in_training(splits)})
-    asked["own"] = own_sums(model=settings.model, parser=settings.parser or "")
+    sums = {"pairs_sha256": sha256_of_pairs({x: splits[x] for x in seen_in_training(splits)}),
+            "own": own_sums(model=settings.model, parser=settings.parser or "")}
+    asked = asdict(settings) | asdict(recipe) | sums
     for file in (place / "config.json", place / "result.json"):  # the first while a run trains
-        if not file.exists():
-            continue
-        begun = read_json(file)
-        with made_here(file):
-            found = begun["settings"] | begun["recipe"]
-        for name, key in (("pairs", "pairs_sha256"), ("own", "own")):
-            found[name] = begun.get(key, asked[name])  # train.resume checks what the first lacks
-        for name, value in asked.items():
-            same = name in HERE or name == "out" or found.get(name) == value
-            refuse(not same, f"{place}: was made with {name} {found.get(name)!r:.40}, not "
-                   f"{value!r:.40}; restore it, or name another --out")
+        if file.exists():
+            begun = read_json(file)
+            with made_here(file):  # train.resume checks the sums, which the first lacks
+                found = sums | begun | begun["settings"] | begun["recipe"]
+            for name, value in asked.items():
+                refuse(name not in HERE and found.get(name) != value, f"{place}: was made with "
+                       f"{name} {found.get(name)!r:.40}, not {value!r:.40}; restore it, or name "
+                       "another --out")
 
 
-def train_group(folder, members, test):
-    """Trains what is missing. Returns: dict name of a run that failed -> its message."""
-    failed = {}
-    for number, (name, (*_, given)) in enumerate(members.items(), 1):
-        place = folder / name
-        ended, tested = ((place / file).exists() for file in ("result.json", "test.json"))
-        if ended and (tested or not test):
-            continue
-        print_once(f"\nrun {number} of {len(members)}: {name}")
-        here = {option: given[option] for option in {"model", "parser", *HERE} & given.keys()}
-        try:
-            if not ended and (place / "last.pt").exists():
-                train.resume(place, here)
-            elif not ended:
-                train.begin(given | {"out": str(place)})
-            if test:
-                score_test(open_run(place, **here))
-        except ValueError as error:  # such as a loss that is no number; the others are trained
-            failed[name] = str(error)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("the same command goes on") from None
-    return failed
+def train_run(place, given, test):
+    """Does what is missing of a run: its training, or the rest of it; its scores on test."""
+    ended, tested = ((place / file).exists() for file in ("result.json", "test.json"))
+    here = {option: given[option] for option in {"model", "parser", *HERE} & given.keys()}
+    if not ended and (place / "last.pt").exists():
+        train.resume(place, here)
+    elif not ended:
+        train.begin(given | {"out": str(place)})
+    if test and not tested:
+        score_test(open_run(place, **here))
 
 
 def read_run(place, test):
@@ -153,39 +137,36 @@ def read_run(place, test):
 
 
 def run_group(folder, members, test, command):
-    """Trains a group, writes its files and prints its table."""
+    """Trains what is missing of a group, writes its files and prints its table."""
     for name, (*_, given) in members.items():
         check_run(folder / name, given, test)
-    failed, found = train_group(folder, members, test), []
-    for name, (row, column, given) in members.items():
-        if name not in failed:
-            found.append({"row": row, "set": column, "seed": given["seed"]}
-                         | read_run(folder / name, test))
-    lines = ",\n".join(map(json.dumps, found))
+    found = []
+    for number, (name, (row, column, given)) in enumerate(members.items(), 1):
+        print_once(f"\nrun {number} of {len(members)}: {name}")
+        try:
+            with prefix_errors(f"{name}: "):  # such as a loss that is no number
+                train_run(folder / name, given, test)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("the same command goes on") from None
+        found.append({"row": row, "set": column, "seed": given["seed"]}
+                     | read_run(folder / name, test))
+    lines, against = ",\n".join(map(json.dumps, found)), found[0]["row"]
     write_text(folder / "scores.json",
                f'{{"command": {json.dumps(command)}, "runs": [\n{lines}\n]}}\n')
-    if found:
-        against = found[0]["row"]
-        print_once(f"\n{table_text(found, against)}")
-        write_text(folder / "scores.svg", draw_rows(found, against))
-    refuse(failed, "; ".join(f"{name}: {message}" for name, message in failed.items()))
-    print_once(f"\n{folder} has the runs, scores.json and scores.svg")
+    write_text(folder / "scores.svg", draw_rows(found, against))
+    print_once(f"\n{table_text(found, against)}\n\n{folder} has scores.json and scores.svg")
 
 
 # ---- Scores -------------------------------------------------------------------------------------
 
 def read_scores(places):
     """The runs in files such as scores.json, or in the folders of groups: a list of dicts."""
-    found, owners = [], {}
-    for number, place in enumerate(places):
+    found = []
+    for place in places:
         path = Path(place, "scores.json") if Path(place).is_dir() else Path(place)
         content = read_json(path)
         with expecting(path, "the scores of a group", "it is damaged, or made by other code"):
             table_of(content["runs"])
-        for run in content["runs"]:
-            first, owner = owners.setdefault((run["row"], run["set"]), (number, path))
-            refuse(first != number, f"{path}: has {run['row']} on {run['set']}, and so has "
-                   f"{owner}; name one of them")
         found += content["runs"]
     return found
 
@@ -207,20 +188,15 @@ def changed_by(found):
     """dict row -> the mean share of dev's answers that change without the row's method."""
     shares = {}
     for run in found:
-        for change, share in run.get("answers", {}).items():
-            if change in WITHOUT:
-                shares.setdefault(run["row"], []).append(share)
+        for change in run.get("answers", {}).keys() & WITHOUT:
+            shares.setdefault(run["row"], []).append(run["answers"][change])
     return {row: statistics.fmean(values) for row, values in shares.items()}
 
 
 # ---- Differences --------------------------------------------------------------------------------
 
-class Change(NamedTuple):
-    """A difference, the ends of its 95 % interval and p, which are None for a single seed."""
-    mean: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
+# A difference, the ends of its 95 % interval and p, which are None for a single seed
+Change = namedtuple("Change", "mean low high p", defaults=[None] * 3)
 
 
 def change_of(pairs):
@@ -258,16 +234,11 @@ def exact_p(pairs):
         both, middle = [*a, *b], len(a) * (len(a) + len(b) + 1)
         ranks = [sum(2 * (y < x) + (y == x) for y in both) + 1 for x in both]
         far += sum(ranks[:len(a)]) - middle
-        chosen = [{0: 1}, *({} for _ in a)]  # number of chosen scores -> their sum -> ways
+        chosen = Counter({(0, total - middle): number for total, number in ways.items()})
         for rank in ranks:
-            for count in range(len(a), 0, -1):
-                for total, number in chosen[count - 1].items():
-                    chosen[count][total + rank] = chosen[count].get(total + rank, 0) + number
-        joined = {}
-        for (one, count), (other, number) in itertools.product(ways.items(), chosen[-1].items()):
-            total = one + other - middle
-            joined[total] = joined.get(total, 0) + count * number
-        ways = joined
+            for (count, total), number in [*chosen.items()]:
+                chosen[count + 1, total + rank] += number
+        ways = {total: number for (count, total), number in chosen.items() if count == len(a)}
     as_far = sum(count for total, count in ways.items() if abs(total) >= abs(far))
     return as_far / sum(ways.values())
 
@@ -415,12 +386,11 @@ def show(places, against=None, rows=(), draw=None):
     unknown = ", ".join(wanted.keys() - known.keys())
     refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
     refuse(draw and not against, "--draw: needs --against, from which it draws differences")
+    found = [run for row in wanted for run in found if run["row"] == row]
     if draw:
         check_free(draw)
-    found = [run for row in wanted for run in found if run["row"] == row]
-    print_once(table_text(found, against))
-    if draw:
         write_text(draw, draw_rows(found, against))
+    print_once(table_text(found, against))
 
 
 def command_line():
@@ -450,12 +420,11 @@ def main(argv=None):
                "and --draw alone, and these need --show")
         return show(given.pop("show"), **given)
     refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun")
-    refuse("vary" not in given, "expected the rows of a table, such as --vary model bert dafa")
     with machine.torch_session(given):
         folder, first = Path(given.pop("out", "runs/compare")), given.pop("seed", 0)
         count = given.pop("seeds", 1)
         refuse(not 1 <= count <= 1000, f"--seeds {count}: expected 1 to 1000")
-        test, vary = given.pop("test", False), given.pop("vary")
+        test, vary = given.pop("test", False), given.pop("vary", [])
         members = plan_group(vary, range(first, first + count), given)
         with lock_folder(folder):  # against another process
             run_group(folder, members, test,
