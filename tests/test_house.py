@@ -1,5 +1,4 @@
-"""The rules of the house: imports, examples, shape comments that run, the table of equations, the
-links, names, commands and code of the pages."""
+"""The rules of the house: imports, examples, shape comments, the table of equations, the pages."""
 import ast
 import doctest
 import graphlib
@@ -40,30 +39,27 @@ CODE = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
          for pattern in ("*.md", "assets/*.md", "docs/*.md", "tutorials/*.md")
          for path in sorted(ROOT.glob(pattern))}
-GRADE = (ROOT / "tutorials/grade.py").read_text("utf-8")
 PAPERS = {"DABERT": (1, 7), "DAFA": (1, 9), "Knowledge": (1, 9), "DRr-Net": (1, 8),
           "LadRa-Net": (9, 15)}
 KINDS = pretrain.Reading, Settings, Recipe                 # whose fields are options
 each_page = pytest.mark.parametrize("page", PAGES)
 
 
-# ---- Files --------------------------------------------------------------------------------------
-
-def imports_of(file):
-    """Names of the modules that a file imports, at its top or inside a function."""
-    nodes = [*ast.walk(ast.parse(CODE[file]))]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom):
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names
+def module_of(file):
+    return file.removesuffix(".py").replace("/", ".")
 
 
-IMPORTS = {file.removesuffix(".py").replace("/", "."): imports_of(file) for file in CODE}
-
-
-def test_imports_go_one_way_and_not_in_a_circle():
-    for name, imported in IMPORTS.items():
+def test_imports_are_few_and_go_one_way():
+    """Also those in functions. train.py needs 6,400 lines in 25 files at most."""
+    imports, names, new = {}, set(), {"train"}
+    for file, code in CODE.items():
+        imported = imports[module_of(file)] = set()
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    for name, imported in imports.items():
         roots = {other.partition(".")[0] for other in imported}
         folders = {"support", "experiments", *TOP}
         assert roots - folders - sys.stdlib_module_names <= PACKAGES, name
@@ -71,29 +67,22 @@ def test_imports_go_one_way_and_not_in_a_circle():
             assert roots & folders <= {"support", *TOP[:TOP.index(name)]}, name
         elif name.startswith("support"):
             assert roots & folders <= {"support"}, name
-    graphlib.TopologicalSorter(IMPORTS).prepare()          # raises CycleError, which names a circle
+    graphlib.TopologicalSorter(imports).prepare()          # raises CycleError, which names a circle
+    while new:
+        names |= new
+        new = set().union(*map(imports.get, new)) & imports.keys() - names
+    assert len(names) <= 25
+    assert sum(CODE[file].count("\n") for file in CODE if module_of(file) in names) <= 6400
 
 
 @pytest.mark.parametrize("file", CODE)
 def test_examples_of_docstrings(file):
-    result = doctest.testmod(importlib.import_module(file.removesuffix(".py").replace("/", ".")))
+    result = doctest.testmod(importlib.import_module(module_of(file)))
     assert result.failed == 0 and (result.attempted > 0) == ("    >>> " in CODE[file])
 
 
-def test_what_training_needs_is_small():
-    """The files that train.py imports, and theirs: 6,400 lines in 25 files at most."""
-    names, new = set(), {"train"}
-    while new:
-        names |= new
-        new = set().union(*map(IMPORTS.get, new)) & IMPORTS.keys() - names
-    lines = sum(CODE[f"{name.replace('.', '/')}.py"].count("\n") for name in names)
-    assert len(names) <= 25 and lines <= 6400
-
-
 def test_shape_comments_are_right(workplace, monkeypatch):
-    """Every shape comment of every file runs on small inputs: every path of the encoder and of the
-    methods, parses, priors, batches, a small parser. None is wrong, none is left out, and no letter
-    may be another."""
+    """Each runs on small inputs. None is wrong, none is left out, and no letter may be another."""
     small, more = biaffine.Parser(VOCABULARY, **SIZES), {
         "drrnet": [{"classes": 1}], "ladranet": [{"printed": {12, 13, 14}}]} | {
         name: [{"printed": made.PRINTED}, {"without": {"gates"} & made.ABLATIONS}]
@@ -121,19 +110,10 @@ def test_shape_comments_are_right(workplace, monkeypatch):
     assert fits((2, 7), ["B", "3*d+1"], {}) and not fits((2, 3), ["B", "B"], {})
 
 
-# ---- The table of equations ---------------------------------------------------------------------
-
 def numbers(cell):
     """{1, 2, 3, 5} of "1-3, 5"."""
     parts = [part.strip().partition("-") for part in cell.split(",")]
     return {n for first, _, last in parts for n in range(int(first), int(last or first) + 1)}
-
-
-def citations(text):
-    """{("DAFA", 6), ...} of "DAFA Eq. (6)", "DAFA Eqs. (1)-(3)", "DABERT Eqs. (2), (3)"."""
-    cited = re.findall(r"([A-Z][\w-]+)\s+Eqs?\.\s+(\(\d+\)(?:[-,\s]+\(\d+\))*)", text or "")
-    return {(paper, n) for paper, cell in cited if paper in PAPERS
-            for n in numbers(re.sub(r"[()\s]", "", cell))}
 
 
 def equation_rows():
@@ -146,18 +126,18 @@ def equation_rows():
 
 
 def test_the_equation_table_is_what_docstrings_cite():
-    """The table has all equations. A row names all functions that cite its equations, nothing that
-    does not cite them, and tests that exist."""
-    rows, cited = [*equation_rows()], set()
-    named = {(name, paper, n) for paper, equations, names, _ in rows for n in equations
-             for name in names}
+    """It has all equations. A row names the functions that cite them, and tests that exist."""
+    named, cited = {(name, paper, n) for paper, equations, names, _ in equation_rows()
+                    for n in equations for name in names}, set()
+    a_citation = re.compile(r"([A-Z][\w-]+)\s+Eqs?\.\s+(\(\d+\)(?:[-,\s]+\(\d+\))*)")
     for paper, (first, last) in PAPERS.items():
         assert {n for _, other, n in named if other == paper} == {*range(first, last + 1)}
     for file in {*TOP} - {"printed"}:
         for node in ast.parse(CODE[f"{file}.py"]).body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-                equations = citations(ast.get_docstring(node))
-                cited |= {(f"{file}.{node.name}", *equation) for equation in equations}
+                for paper, cell in a_citation.findall(ast.get_docstring(node) or ""):
+                    equations = numbers(re.sub(r"[()\s]", "", cell)) if paper in PAPERS else ()
+                    cited |= {(f"{file}.{node.name}", paper, n) for n in equations}
     functions = {place for place in cited if place[0].rpartition(".")[2].islower()}
     assert named - cited == set() and functions - named == set()
     tests = "".join(path.read_text("utf-8") for path in ROOT.glob("tests/test_*.py"))
@@ -172,8 +152,6 @@ def test_the_picture_of_an_equation_has_its_code():
         body = re.sub(r"#.*|\s", "", inspect.getsource(function).rpartition('"""')[2])
         assert re.sub(r"\s", "", texts[function.__name__]) in body
 
-
-# ---- The pages ----------------------------------------------------------------------------------
 
 def prose(page):
     """A page without its blocks of code."""
@@ -191,17 +169,17 @@ def test_links_lead_to_a_file_and_a_heading(page):
                             re.findall(r"\]\((?!https://)([^)]+)\)", prose(page))):
         target = (ROOT / page).parent / file if file else ROOT / page
         assert target.exists(), file
-        if anchor:
-            titles = re.findall(r"^#+ (.+)", prose(target.resolve().relative_to(ROOT).as_posix()),
-                                re.M)
-            assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-                              for title in titles}, f"{page}: no heading {anchor}"
+        text = prose(target.resolve().relative_to(ROOT).as_posix()) if anchor else ""
+        headings = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+                    for title in re.findall(r"^#+ (.+)", text, re.M)}
+        assert {anchor} - {""} <= headings, f"no heading {anchor}"
 
 
 @each_page
 def test_names_in_code_style_exist(page):
     """Options, and names in our modules."""
-    known = {*re.findall(r'"(--[a-z-]+)"', "".join(CODE.values()) + GRADE), "--help", "--no-scores"}
+    code = "".join(CODE.values()) + (ROOT / "tutorials/grade.py").read_text("utf-8")
+    known = {*re.findall(r'"(--[a-z-]+)"', code), "--help", "--no-scores"}
     known |= {options.option_name(field) for kind in KINDS for field in fields(kind)}
     for code in spans(page):
         unknown = set(re.findall(r"(?<!\S)--[a-z-]+", code)) - known
@@ -211,21 +189,15 @@ def test_names_in_code_style_exist(page):
             pkgutil.resolve_name(re.sub(r"^run\.", "run.Run.", name[0]))   # or AttributeError
 
 
-CONTRACTION = """# text = Vin du pays
-1	Vin	vin	NOUN	_	_	0	root
-2-3	du	_	_	_	_	_	_
-2	de	de	ADP	_	_	4	case
-3	le	le	DET	_	_	4	det
-4	pays	pays	NOUN	_	_	1	nmod
-"""
-
-
 def test_code_of_the_pages_runs(tmp_path, monkeypatch, capsys):
-    """That of README, docs/use.md and docs/equations.md, with small files for the reader's own."""
+    """With small files for the reader's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(HTTPServer, "serve_forever", HTTPServer.server_close)
     write_file(tmp_path, "qqp_wang/test.csv", "sentence1,sentence2,label\nthe dog,dog,1\n")
-    write_file(tmp_path, "mine.conllu", CONTRACTION)
+    rows = ("1 Vin vin NOUN _ _ 0 root", "2-3 du _ _ _ _ _ _", "2 de de ADP _ _ 4 case",
+            "3 le le DET _ _ 4 det", "4 pays pays NOUN _ _ 1 nmod")
+    rows = ["# text = Vin du pays", *(row.replace(" ", "\t") for row in rows)]
+    write_file(tmp_path, "mine.conllu", "\n".join(rows) + "\n")
     for place, there in {"assets": "assets", "runs/qqp": "assets/toy-dafa",
                          "runs/own": "assets/toy-dafa", "encoders/minilm": TINY}.items():
         (tmp_path / place).parent.mkdir(exist_ok=True)
