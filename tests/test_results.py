@@ -1,9 +1,6 @@
 """The tables and the picture of the answer in docs/results.md are what experiments.compare makes of
 docs/results; so are the intervals in its text and in README's answer."""
 import re
-from pathlib import Path
-
-import pytest
 
 from experiments import compare
 from small_runs import ROOT
@@ -33,31 +30,25 @@ TABLES = [
      [*READ, "Aligned", "likeness averaged", "two plain attentions"])]
 
 
-def command(files, against, rows):
-    """The words behind `python -m experiments.compare`, in the root of the project."""
+def show(files, against, rows, *more):
+    """Runs `python -m experiments.compare`. The page names files from the root of the project."""
     words = ["--show", *(f"docs/results/{file}" for file in files)]
-    return words + ["--against", against] * bool(against) + ["--rows", *rows] * bool(rows)
+    words += ["--against", against] * bool(against) + ["--rows", *rows] * bool(rows)
+    compare.main([*words, *more])
 
 
-def show(capsys, monkeypatch, *words):
+def test_the_page_has_the_text_of_each_table_and_no_other(capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    compare.main(words)
-    return capsys.readouterr().out
-
-
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: " ".join(table[0]))
-def test_the_page_has_the_text_of_each_table(table, capsys, monkeypatch):
-    assert f"\n{show(capsys, monkeypatch, *command(*table))}\n" in PAGE
-
-
-def test_the_page_has_no_other_table():
+    for table in TABLES:
+        show(*table)
+        assert f"\n{capsys.readouterr().out}\n" in PAGE, table[0]
     assert len(re.findall(r"^-+\|", PAGE, re.M)) == len(TABLES)
 
 
-def test_the_answer_is_drawn_from_the_scores(capsys, monkeypatch, tmp_path):
-    drawn = tmp_path / "answer.svg"
-    show(capsys, monkeypatch, *command(FOUR, "plain BERT", SIX), "--draw", str(drawn))
-    assert drawn.read_text("utf-8") == source("docs/answer.svg")
+def test_the_answer_is_drawn_from_the_scores(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    show(FOUR, "plain BERT", SIX, "--draw", str(tmp_path / "answer.svg"))
+    assert (tmp_path / "answer.svg").read_text("utf-8") == source("docs/answer.svg")
 
 
 def test_intervals_in_the_text_are_of_a_table():
@@ -87,4 +78,4 @@ def test_every_run_is_whole():
         table = compare.table_of(compare.read_scores([path]))
         scores = [x for columns in table.values() for values in columns.values() for x in values]
         assert scores and all(-1 <= x <= 1 for x in scores), path
-        assert Path(path).read_text("utf-8").count('\n{"row": ') == len(scores), path
+        assert path.read_text("utf-8").count('\n{"row": ') == len(scores), path
