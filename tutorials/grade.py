@@ -47,8 +47,8 @@ WATCHED = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("
 # ---- What was handed in -------------------------------------------------------------------------
 
 def read_cells(path):
-    """The cells of code of a .py or .ipynb, without what only Jupyter has (!ls, name?).
-    Raises ValueError, which says what the file is instead."""
+    """The number of the lesson in a .py or .ipynb, and its cells of code, without what only Jupyter
+    has (!ls, name?). Raises ValueError, which says what the file is instead."""
     refuse(path.is_symlink() or not path.is_file(), "is no plain file")
     refuse(path.stat().st_size > LARGEST, f"has more than {LARGEST:,} bytes")
     try:
@@ -62,13 +62,10 @@ def read_cells(path):
                      if "[markdown]" not in kind]
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError("is no text in UTF-8, or no notebook") from None
-    refuse(not BEGIN.search("\n".join(cells)), "is no lesson: it has no line such as begin(2)")
-    return [cell for cell in cells if cell.strip()]
-
-
-def lessons_of(cells):
-    """The numbers of the lessons that begin in these cells."""
-    return sorted({int(number) for number in BEGIN.findall("\n".join(cells))})
+    numbers = sorted({*BEGIN.findall("\n".join(cells))})
+    refuse(not numbers, "is no lesson: it has no line such as begin(2)")
+    refuse(len(numbers) > 1, f"has lessons {', '.join(numbers)}: expected a file for each")
+    return int(numbers[0]), [cell for cell in cells if cell.strip()]
 
 
 @functools.cache
@@ -76,7 +73,7 @@ def read_own(number):
     """All names that a lesson as it is handed out has defined at its end, with right functions for
     its blank ones; what it names (see named_in)."""
     path, = HERE.glob(f"{number}_*.py")
-    cells, names = read_cells(path), {"__name__": "__main__", "display": print}
+    (_, cells), names = read_cells(path), {"__name__": "__main__", "display": print}
     lesson.tell = lambda *_: None
     with contextlib.redirect_stdout(io.StringIO()):
         for cell in cells:
@@ -98,13 +95,11 @@ def named_in(cells):
     return found
 
 
-def remark_on(cells):
-    """What a lecturer should look at: two lessons in a file; what could have given points."""
-    first, *more = lessons_of(cells)
-    said = [f"has also lesson {number}, which is not graded: a file for each" for number in more]
+def remark_on(number, cells):
+    """What a lecturer should look at, because it could have given points."""
     looks = [f"{name} ({place})" for name, place in named_in(cells).items()
-             if name.split(".")[0] in WATCHED and name not in read_own(first)[1]]
-    return "; ".join(said + [f"look: it names {', '.join(looks[:5])}"] * bool(looks))
+             if name.split(".")[0] in WATCHED and name not in read_own(number)[1]]
+    return f"look: it names {', '.join(looks[:5])}" if looks else ""
 
 
 # ---- The process of a hand-in -------------------------------------------------------------------
@@ -179,42 +174,34 @@ def lines_of(cells, names):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
         os.waitpid(group, 0)
-    return [*filter(None, map(checked, said.split(b"\n")))]
+    lines = []
+    for line in said.split(b"\n"):
+        with contextlib.suppress(ValueError, TypeError, RecursionError):    # it has another form
+            name, text = json.loads(line)
+            lines.append((str(name), str(text)[:1000]))
+    return lines
 
 
-def checked(line):
-    """A line of a hand-in's process: (name, text), or None if it has another form."""
-    with contextlib.suppress(ValueError, TypeError, RecursionError):
-        name, text = json.loads(line)
-        if type(name) is type(text) is str:
-            return name, text[:1000]
-    return None
-
-
-def grade(cells, names):
-    """Grades the cells of one hand-in. names: see lines_of. Returns: dict name of a function ->
-    (its points, the most points it can have, what is wrong); the errors of cells."""
-    found, failed, grades = {}, [], {}
-    for name, text in lines_of(cells, names):
+def grade(number, cells):
+    """Grades the cells of a hand-in of lesson `number`. Returns: dict name of a function -> its
+    points; lines of what is wrong with functions and cells."""
+    found, failed = {x: "not checked" for x, task in TASKS.items() if task.lesson == number}, []
+    for name, text in lines_of(cells, read_own(number)[0]):
         if not name:
             failed.append(text)
-        elif found.get(name) != "":                         # of several checks a right one counts
+        elif found.get(name):                               # of several checks a right one counts
             found[name] = text
-    for name, task in TASKS.items():
-        if task.lesson == lessons_of(cells)[0]:
-            message = found.get(name, "not checked")
-            grades[name] = 0 if message else task.points, task.points, message
-    return grades, failed
+    won = {name: 0 if message else TASKS[name].points for name, message in found.items()}
+    return won, [f"{won[name]}/{TASKS[name].points}  {name}  {message}".rstrip()
+                 for name, message in found.items()] + failed
 
 
 # ---- What is written ----------------------------------------------------------------------------
 
-def page_of(name, grades, failed):
+def page_of(name, won, lines):
     """The messages for one student, who finds no path of ours in them."""
-    won, most = (sum(grade[i] for grade in grades.values()) for i in (0, 1))
-    lines = [f"{points}/{of}  {function}  {message}".rstrip()
-             for function, (points, of, message) in grades.items()]
-    return "\n".join([f"{name}: {won} of {most} points", "", *lines, *failed, ""])
+    most = sum(TASKS[function].points for function in won)
+    return "\n".join([f"{name}: {sum(won.values())} of {most} points", "", *lines, ""])
 
 
 def table_of(rows):
@@ -257,15 +244,14 @@ def main(argv=None):
                 hand_ins[path.relative_to(top)] = str(error)
     lesson.torch.set_num_threads(1)     # threads do not outlive a fork
     lesson.MODE, lesson.SEED = "grade", given["seed"]
-    for name, cells in hand_ins.items():
-        grades, failed, remark, number = {}, [cells], cells, 0
-        if not isinstance(cells, str):
-            number, remark = lessons_of(cells)[0], remark_on(cells)
-            grades, failed = grade(cells, read_own(number)[0])
-        won = {function: points for function, (points, *_) in grades.items()}
+    for name, read in hand_ins.items():
+        number, won, lines, remark = 0, {}, [read], read
+        if not isinstance(read, str):
+            number, cells = read
+            remark, (won, lines) = remark_on(number, cells), grade(number, cells)
         rows.append({"student": Path(name.parts[0]).stem, "lesson": number, "hand-in": name,
                      "points": sum(won.values()), "remark": remark} | won)
-        pages[f"pages/{name}.txt"] = page_of(name.name, grades, failed)
+        pages[f"pages/{name}.txt"] = page_of(name.name, won, lines)
         print(f"{name}: {sum(won.values())} points{remark and f'; {remark}'}", flush=True)
     for path, text in [("points.csv", table_of(rows)), *pages.items()]:     # after the last runs
         (out / path).parent.mkdir(parents=True, exist_ok=True)
