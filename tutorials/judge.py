@@ -85,8 +85,7 @@ def compare(name, function, by_hand, seed):
             way = ""
             with contextlib.suppress(Exception):        # of calls that Stations does not know
                 way = on_the_way(library, function, lambda: arguments(case))
-            shown = 6 if " On the way" in way else SHOWN        # the results follow from it
-            message = describe(rights[case], found[case], shown)
+            message = describe(rights[case], found[case])
             right = f" It is right with {', '.join(good)}." if good else ""
             return f"tried with {case}: {message}{way}{right}"
     return ""
@@ -105,8 +104,6 @@ def results(function, arguments):
         value = function(*arguments)
     if value is None:
         return None
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        raise ValueError("it returns a list of lists; expected a tensor or a numpy array.")
     values = value if isinstance(value, (tuple, list)) else [value]
     return [torch.as_tensor(x) for x in values]
 
@@ -191,7 +188,7 @@ def on_the_way(library, function, arguments):
             what = "it is taken over another axis than expected."
             if not alike([x], [y]):
                 rows = differ(key, other).any(-1, True) if x.dim() else True
-                what = describe([x], [torch.where(rows, y, x)])
+                what = how_they_differ(x, torch.where(rows, y, x))
             return f" On the way, what enters {which}: {what}"
         right[name] = True
     return f" What enters {', '.join(right)} is right." if right else ""
@@ -222,31 +219,27 @@ def misshaped(rights, found, axes, same_dtype):
     return ""
 
 
-def describe(rights, found, shown=SHOWN):
-    """How results of one shape differ, and which do not. shown: at most so many numbers at once."""
-    if len(rights) == 1:
-        return how_they_differ(*rights, *found, shown)
-    said, good = [], []
-    for i, (x, y) in enumerate(zip(rights, found), 1):
-        if not differ(x, y).any():
-            good.append(f"result {i}")
-        elif x.numel() <= shown or not said:
-            said.append(f"result {i}: {how_they_differ(x, y, shown)}")
-    if good:
-        said.append(f"Right: {', '.join(good)}.")
-    return " ".join(said)
+def describe(rights, found):
+    """How the first of the results that differ does, and which results do not differ."""
+    wrong = [bool(differ(x, y).any()) for x, y in zip(rights, found)]
+    first = wrong.index(True)
+    said = how_they_differ(rights[first], found[first])
+    if len(wrong) == 1:
+        return said
+    good = [f"result {i}" for i, differs in enumerate(wrong, 1) if not differs]
+    return f"result {first + 1}: {said}" + f" Right: {', '.join(good)}." * bool(good)
 
 
-def how_they_differ(x, y, shown):
+def how_they_differ(x, y):
     """All numbers of two tensors of one shape if they are few; else a row that differs."""
     far, x, y = differ(x, y), x.double(), y.double()
-    if x.numel() <= shown:
+    if x.numel() <= SHOWN:
         return f"yours is {rounded(y.squeeze())}, expected {rounded(x.squeeze())}."
     gap = torch.where(far, (x - y).abs().nan_to_num(1e300), -1.0)
     place = np.unravel_index(int(gap.argmax()), x.shape)
-    at = ", ".join(map(str, place))
     if x.dim() > 1 and x.shape[-1] <= SHOWN:
-        at, place = ", ".join(map(str, place[:-1])), place[:-1]
+        place = place[:-1]
+    at = ", ".join(map(str, place))
     return (f"{int(far.sum())} of {x.numel()} numbers are wrong; at [{at}] yours is "
             f"{rounded(y[place])}, expected {rounded(x[place])}.")
 

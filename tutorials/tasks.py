@@ -25,7 +25,6 @@ B, H, K, A, N, M, T = 3, 2, 5, 11, 13, 17, 6
 D = H * K
 CASES = "one token", "some pairs", "padding", "large scores", "float32"
 TREES = "one word", "some pairs", "one relation"
-RELATIONS = "nsubj", "obj", "det"
 
 
 class Task(NamedTuple):
@@ -93,9 +92,9 @@ class Draw:
         G = spread_prior(torch.zeros(B, N, M, dtype=self.dtype), *self.tokens(), -math.inf)
         return x + x.transpose(1, 2) + G
 
-    def parse(self, size, letters, relations):
-        """A random sentence, each word a letter, with a random tree."""
-        words = [letters[int(i)] for i in self.integer(len(letters), size)]
+    def parse(self, size, vocabulary, relations):
+        """A random sentence with a random tree."""
+        words = [vocabulary[int(i)] for i in self.integer(len(vocabulary), size)]
         heads, places = np.zeros(size, int), [0]
         for place in (1 + torch.randperm(size, generator=self.generator)).tolist():
             heads[place - 1] = places[-2:][self.integer(len(places[-2:]))]      # a deep tree
@@ -105,8 +104,10 @@ class Draw:
         return Parse(text, split_words(text), ("X",) * size, heads, types)
 
     def parses(self):
-        """Two sentences. In the case "one relation" all words are equal, so that subtrees match."""
-        kinds = ("a", ["x"]) if self.case == "one relation" else ("aAbBcC", RELATIONS)
+        """Two sentences. In the case "one relation" all words are equal, so that subtrees match.
+        Else a word may be a part of another."""
+        words, relations = ("a", "A", "b", "B", "ab", "Ab"), ("nsubj", "obj", "det")
+        kinds = ("a", ["x"]) if self.case == "one relation" else (words, relations)
         return [self.parse(size, *kinds) for size in (self.n, self.m)]
 
 
@@ -147,12 +148,6 @@ def factor_draw(d):
     """ln K_prior and the cells between the sentences."""
     ln_K = co_attention(d.states(), d.scores())[0]
     return [ln_K, ln_K > -math.inf]
-
-
-def words_draw(d):
-    """Two lists of words, one of which is a part of another."""
-    words = "a", "A", "b", "B", "ab", "Ab"
-    return [[words[int(i)] for i in d.integer(6, size)] for size in (d.n, d.m)]
 
 
 # ---- What only the lessons ask for --------------------------------------------------------------
@@ -215,4 +210,4 @@ TASKS = {task.right.__name__: task for task in (
     Task(6, 2, reread.coverage, coverage_draw),
     Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
     # ---- 7. What helps?
-    Task(7, 2, equal_words, words_draw, TREES[:2]))}
+    Task(7, 2, equal_words, lambda d: [parse.words for parse in d.parses()], TREES[:2]))}
