@@ -19,19 +19,19 @@ import train
 from bert_min import PairTokenizer, SelfAttention
 from run import ONE_AT_A_TIME
 from semmatch import KnowledgeAttention
-from small_runs import ChainParser, at_call, beginning, of
+from small_runs import RELATED, ChainParser, at_call, beginning, of
 from support import lexicon
 from support.pairs import Pair
 from support.shown import Change
 
 pytestmark = pytest.mark.usefixtures("workplace")
+TOY = PairTokenizer.train(["the dog cat"])
 
 
 @pytest.mark.parametrize("count, size, block", [
-    (1, 8, 1), (300, 8, 1), (1000, 7, 1), (998, 8, 4), (1000, 6, 4), (103, 200, 4)])
+    (1, 8, 1), (300, 8, 1), (1000, 7, 1), (998, 8, 4), (103, 200, 4)])
 def test_batches_hold_every_place_once(count, size, block):
-    """The seed decides the order. A pool is 50 batches, sorted by length and then shuffled. The
-    neighbours of a block stay together."""
+    """A pool of 50 batches is sorted by length, then shuffled. Neighbours of a block stay so."""
     lengths = [random.Random(i).randint(3, 90) for i in range(count)]
     order = batches.training_batches(lengths, size, "0 0", block)
     assert sorted(i for batch in order for i in batch) == list(range(count))
@@ -49,8 +49,7 @@ def test_batches_hold_every_place_once(count, size, block):
 
 
 def test_a_row_is_what_was_read_of_its_pair():
-    """Padding follows, and the mask leaves it out. tf-idf comes from the training sentences. The
-    prior is computed as printed, and without a part."""
+    """Padding follows. tf-idf is that of the training sentences. The prior obeys the settings."""
     form = "--printed", "all", "--without", "root,gates"
     data, places = beginning(*of("dafa"), *form)[1]["train"], [3, 0, 7]
     tokenizer, (batch, labels) = data.reader.tokenizer, data.collate(places)
@@ -73,14 +72,14 @@ def test_a_row_is_what_was_read_of_its_pair():
         assert batch["prior"][row].count_nonzero() == np.count_nonzero(M_F)
 
 
-@pytest.mark.parametrize("vocab_size, kind", [(2 ** 15 - 1, np.int16), (50_265, np.int32)])
-def test_a_token_takes_two_bytes_or_four(vocab_size, kind):
+def test_a_token_takes_two_bytes_or_four():
     """RoBERTa has 50,265 pieces. Plain attention asks for no words."""
-    tokenizer = SimpleNamespace(vocab_size=vocab_size, pad_id=1, encode_batch=lambda rows, longest:
-                                [([vocab_size - 1, 5], [0, 1], [-1, -1])] * len(rows))
-    data = batches.Reader(SelfAttention, 48, tokenizer=tokenizer).examples([Pair("a", "b")])
-    assert data.collate([0])[0]["input_ids"].tolist() == [[vocab_size - 1, 5]]
-    assert data.tokens[0].dtype == kind and not data.known
+    for size, kind in (2 ** 15 - 1, np.int16), (50_265, np.int32):
+        tokenizer = SimpleNamespace(vocab_size=size, pad_id=1, encode_batch=lambda rows, longest:
+                                    [([size - 1, 5], [0, 1], [-1, -1])] * len(rows))
+        data = batches.Reader(SelfAttention, 48, tokenizer=tokenizer).examples([Pair("a", "b")])
+        assert data.collate([0])[0]["input_ids"].tolist() == [[size - 1, 5]]
+        assert data.tokens[0].dtype == kind and not data.known
 
 
 def test_an_own_prior():
@@ -93,7 +92,7 @@ def test_an_own_prior():
         return np.zeros((2, 1))[::-1]  # float64, not contiguous
 
     method = type("Own", (SelfAttention,), {"prior": priors.words_prior(prior)})
-    reader = batches.Reader(method, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+    reader = batches.Reader(method, 48, tokenizer=TOY)
     data = reader.examples([Pair("the dog", "cat")])
     for _ in range(2):
         assert data.collate([0])[0]["prior"].dtype == torch.float32
@@ -104,24 +103,23 @@ def test_an_own_prior():
             data.collate([0])
 
 
-@pytest.mark.parametrize("toy, without, parses, facts", [
-    (False, (), True, True), (True, (), False, True), (False, ("tags",), False, True),
-    (False, ("prior",), False, False)])
-def test_relations(toy, without, parses, facts):
-    """On real text they need tags. The toy world and `--without tags` need none. Without the prior
-    itself neither a parse nor a lexicon is needed."""
-    reader = batches.Reader(KnowledgeAttention, 48, {"without": without}, toy=toy,
-                            tokenizer=PairTokenizer.train(["the dog cat"]))
-    assert (reader.needs_parses, reader.needs_facts) == (parses, facts)
-    reader.parser, table = ChainParser, lexicon.Table({"synonym": [("dog", "cat")]})
-    reader.lexicon = table if facts else None
-    data = reader.examples([Pair("the dog", "a good cat"), Pair("", "not bad")])
+def test_relations():
+    """Tags are needed on real text; with `--without prior` not even a lexicon is."""
+    pairs, table = [Pair("the dog", "a good cat"), Pair("", "not bad")], lexicon.Table(RELATED)
     table.lock = lambda: None           # pickle cannot copy it, nor the lock of nltk's WordNet
-    batch, labels = pickle.loads(pickle.dumps(data)).collate([0, 1])
-    found = [[0, 1, 2, priors.RELATIONS.index("synonym")]] if facts else []
-    assert labels is None and batch["prior"].nonzero().tolist() == found
-    assert batch["prior"].shape == (2, 2, 3, 5)
-    assert data.collate([1])[0]["prior"].shape == (1, 1, 2, 5)
+    for toy, without, parses, facts in ((False, (), True, True), (True, (), False, True),
+                                        (False, ("tags",), False, True),
+                                        (False, ("prior",), False, False)):
+        options = {"without": without}
+        reader = batches.Reader(KnowledgeAttention, 48, options, toy=toy, tokenizer=TOY)
+        assert (reader.needs_parses, reader.needs_facts) == (parses, facts)
+        reader.parser, reader.lexicon = ChainParser, table if facts else None
+        data = reader.examples(pairs)
+        batch, labels = pickle.loads(pickle.dumps(data)).collate([0, 1])
+        found = [[0, 1, 2, priors.RELATIONS.index("synonym")]] if facts else []
+        assert labels is None and batch["prior"].nonzero().tolist() == found
+        assert batch["prior"].shape == (2, 2, 3, 5)
+        assert data.collate([1])[0]["prior"].shape == (1, 1, 2, 5)
 
 
 def test_workers_stay_for_the_next_batches():
@@ -138,8 +136,7 @@ def test_workers_stay_for_the_next_batches():
 
 
 def test_few_texts_are_kept(monkeypatch):
-    """A Reader keeps the TEXTS_KEPT texts read last, and none of a set that is as large. A text
-    is a few bytes a word until a batch is made; few stay as a prior reads them."""
+    """The TEXTS_KEPT texts read last, none of a set as large; packed until a batch is made."""
     whole = beginning(*of("dafa"))[1]["train"].collate(range(22))[0]
     monkeypatch.setattr(batches, "TEXTS_KEPT", 4)
     run, examples, *_ = beginning(*of("dafa"))
@@ -157,15 +154,6 @@ def test_few_texts_are_kept(monkeypatch):
     assert {*reader.seen} == {"not bad", "a book", "the dog", "new york"}
 
 
-class TagParser(ChainParser):
-    """The tag of "is" is none of UD's; other words are ADJ."""
-
-    @staticmethod
-    def parse(sentences):
-        return [([{"is": "made-up"}.get(word, "ADJ") for word in words], *rest)
-                for words, (_, *rest) in zip(sentences, ChainParser.parse(sentences))]
-
-
 ODD_PAIRS = [Pair(*texts, label) for texts, label in [
     (("The GOOD dog is in New York", "bad the cat is not the dog"), 1), (("", "good"), 0),
     (("a BAD zebra", "Good bad good apples are good"), 0), (("", ""), 1),
@@ -174,7 +162,10 @@ ODD_PAIRS = [Pair(*texts, label) for texts, label in [
 
 def test_words_are_collated(monkeypatch):
     """Six words of a sentence are read. A sentence without words has one unknown word."""
-    monkeypatch.setattr(batches, "load_parser", TagParser)
+    parse = ChainParser.parse           # in its place: "is" has no tag of UD's, other words are ADJ
+    monkeypatch.setattr(ChainParser, "parse", staticmethod(lambda sentences: [
+        ([{"is": "made-up"}.get(word, "ADJ") for word in words], *rest)
+        for words, (_, *rest) in zip(sentences, parse(sentences))]))
     reader = beginning(*of("drrnet"), "--max-length", "6")[0].reader
     data = reader.examples(ODD_PAIRS)
     (batch, labels), vocabulary = data.collate([0, 1]), reader.tokenizer

@@ -3,12 +3,12 @@ import itertools
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import pretrain
 from bert_min import Bert, BertConfig, PairTokenizer, read_checkpoint
-from oracles.common import affine, dot
 from small_runs import TINY, at_call, refused, result, run
 from support.checkpoints import read_safetensors
 from support.options import run_command
@@ -18,12 +18,6 @@ CPU = "--device cpu --precision fp32".split()
 
 def read(*args):
     return run_command(pretrain.main, "pretrain.py", list(args))
-
-
-@pytest.fixture
-def tokenizer():
-    config, _ = read_checkpoint(TINY)
-    return PairTokenizer.from_folder(TINY, config)
 
 
 def test_hidden_pieces():
@@ -48,28 +42,24 @@ def test_the_head_and_the_loss_are_the_formulas():
     ids, chosen = torch.randint(13, (2, 5)), torch.zeros(2, 5, dtype=torch.bool)
     chosen[0, 3] = chosen[1, 1] = chosen[1, 2] = True
     batch = ids, torch.zeros_like(ids), torch.ones_like(chosen)
-    scores, losses = model(*batch, chosen).detach(), []
-    states, _ = model.bert(*batch)
-    rows = {name: p.tolist() for name, p in model.named_parameters() if "bert" not in name}
-    E = model.bert.embeddings.word.weight.tolist()
-    for found, h, piece in zip(scores.tolist(), states[-1][chosen].tolist(), ids[chosen]):
-        x = affine((rows["W.weight"], rows["W.bias"]), h)
-        x = [t / 2 * (1 + math.erf(t / math.sqrt(2))) for t in x]
-        mean = sum(x) / 6
-        deviation = math.sqrt(sum((t - mean) ** 2 for t in x) / 6 + 1e-5)
-        x = [(t - mean) / deviation * g + b
-             for t, g, b in zip(x, rows["norm.weight"], rows["norm.bias"])]
-        expected = [dot(row, x) + b for row, b in zip(E, rows["b_V"], strict=True)]
-        assert found == pytest.approx(expected)
-        losses.append(math.log(sum(map(math.exp, expected))) - expected[piece])
-    assert float(pretrain.masked_loss(scores, ids[chosen])) == pytest.approx(sum(losses) / 3)
+    with torch.no_grad():
+        scores, h = model(*batch, chosen), model.bert(*batch)[0][-1][chosen].numpy()
+    weights = {name: p.detach().numpy() for name, p in model.named_parameters()}
+    x = h @ weights["W.weight"].T + weights["W.bias"]
+    x = x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+    x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    x = x * weights["norm.weight"] + weights["norm.bias"]
+    expected = x @ weights["bert.embeddings.word.weight"].T + weights["b_V"]
+    np.testing.assert_allclose(scores, expected)
+    losses = np.log(np.exp(expected).sum(1)) - expected[range(3), ids[chosen]]
+    assert float(pretrain.masked_loss(scores, ids[chosen])) == pytest.approx(losses.mean())
     assert float(pretrain.masked_loss(scores[:0], ids[chosen][:0])) == 0
 
 
-def test_a_batch_of_copies(tokenizer):
-    """A text and a part of it in its order, on either side; padding and what is special are no
-    text; what is chosen is what is asked for."""
+def test_a_batch_of_copies():
+    """A text and a part of it in its order, on either side; of these pieces some are chosen."""
     text, parts, firsts = list(range(20, 60)), [], 0
+    tokenizer = PairTokenizer.from_folder(TINY, read_checkpoint(TINY)[0])
     for seed in range(200):
         batch, pieces = pretrain.masked_batch([text, [70]], tokenizer, seed)
         ids, chosen, segment = batch["input_ids"][0], batch["chosen"], batch["segment"][0]
@@ -88,8 +78,7 @@ def test_a_batch_of_copies(tokenizer):
 
 
 def test_a_reading(workplace, monkeypatch):
-    """What it writes is an encoder for train.py. Each step has its own seed, each epoch its order;
-    rate, decay and clipping are as in BERT's fine-tuning."""
+    """Rate, decay and clipping are as in BERT's fine-tuning; train.py reads what it writes."""
     names = [" ".join(x) for x in itertools.permutations("abcdef", 3)][:108]
     Path("texts.txt").write_text("".join(f"the cat saw {x} there\n" for x in names + names[:40]))
     batches, rates, norms = at_call(monkeypatch, pretrain, "masked_batch", 0), [], []
@@ -118,14 +107,12 @@ def test_a_reading(workplace, monkeypatch):
 
 
 def test_a_reading_of_a_published_encoder(workplace, monkeypatch):
-    """A text and its copy fit into its positions. A pooler stays as it was; other weights learn.
-    Tensors have the names that Hugging Face's library gives them."""
-    texts = [" ".join(["dog cat"] * 30 + ["new"] * i) for i in range(30)]
-    Path("long.txt").write_text("\n".join(texts))
+    """All weights learn but the pooler. Tensors keep the names of Hugging Face's library."""
+    Path("long.txt").write_text("\n".join("dog cat " * 30 + "new " * i for i in range(30)))
     batches = at_call(monkeypatch, pretrain, "masked_batch", 0)
     assert read("--bert", TINY, "--texts", "train.tsv,long.txt", *CPU, "--steps", "3", "--out",
                 "read") == 0
-    assert max(len(x) for some, *_ in batches for x in some) == 22  # (48 - 3) // 2
+    assert max(len(x) for some, *_ in batches for x in some) == 22  # and its copy; 48 positions
     (config, before), (same, after) = read_checkpoint(TINY), read_checkpoint("read")
     assert config == same and before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
