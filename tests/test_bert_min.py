@@ -5,7 +5,6 @@ test_methods shows that padding and neighbours change nothing.
 import json
 import math
 import random
-import re
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -25,25 +24,22 @@ from support.files import read_json
 from test_checkpoints import FIXTURES, copy_fixture
 
 
-def make(**changes):
-    return large(Bert(config(**changes)))
-
-
 def tokens(length):
     """ids, segment, mask (1, length) of a sentence without padding."""
     return torch.arange(length)[None], torch.arange(length)[None] % 2, torch.ones(1, length) > 0
 
 
-# ---- Configuration
-
 def test_configurations(tmp_path):
-    """RoBERTa has no positions 0 and 1. Errors name the file and the setting."""
+    """RoBERTa has no positions 0 and 1. gelu_new is that of google-research/bert's modeling.py:
+    x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2. Errors name the file and the setting."""
     path = tmp_path / "config.json"
     good = json.loads((FIXTURES / "tiny_roberta_hf/config.json").read_text())
     path.write_text(json.dumps(good | {"hidden_act": "gelu_new", "hidden_dropout_prob": 0.25}))
     assert BertConfig(**read_config(path)) == BertConfig(
         400, 36, 2, 3, 56, max_length=64, position_offset=2, segments=1, kind="roberta",
         activation="gelu_tanh", dropout=0.25, layer_norm_eps=1e-5)
+    got = ACTIVATIONS["gelu_tanh"](torch.tensor(2.0).double()).item()
+    assert got == pytest.approx(1 + math.tanh((2 / math.pi) ** 0.5 * (2 + 0.044715 * 8)))
     for key, value, words in (
             ("model_type", "roberts", "roberts"), ("vocab_size", "97", "str"),
             ("num_attention_heads", 7, "heads"), ("max_position_embeddings", 2, "0"),
@@ -51,8 +47,6 @@ def test_configurations(tmp_path):
         path.write_text(json.dumps(good | {key: value}))
         fails(lambda: BertConfig(**read_config(path)), path, words)
 
-
-# ---- The encoder
 
 @pytest.mark.parametrize("name", ["tiny_bert_tf", "tiny_bert_hf", "tiny_roberta_hf"])
 @pytest.mark.parametrize("dtype, tolerance, traced", [(torch.float32, 1e-5, False),
@@ -95,9 +89,8 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
 
 
 def test_dropout_leaves_what_it_should():
-    """With everything dropped, embeddings, behind their norm, are 0; a layer is its residuals and
-    norms. Of attention single weights are dropped. test_methods: in training only."""
-    bert = make(dropout=1.0, attention_dropout=1.0)
+    """All dropped, embeddings are 0, a layer its residuals and norms; of attention, weights."""
+    bert = large(Bert(config(dropout=1.0, attention_dropout=1.0)))
     states, _ = bert.train()(*tokens(7))
     assert not states[0].any()
     for layer, before, after in zip(bert.layers, states, states[1:]):
@@ -107,12 +100,6 @@ def test_dropout_leaves_what_it_should():
     for call in (attention, lambda *given: looked(attention, *given)[0]):
         kept = call(alike, alike, ones, mask, None, 0.5)
         assert (kept == kept[..., :1]).all() and not {*kept.flatten().tolist()} & {0.0, 2.0}
-
-
-def test_tanh_gelu_is_googles():
-    """gelu(x) = x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, google-research/bert's modeling.py."""
-    got = ACTIVATIONS["gelu_tanh"](torch.tensor(2.0).double()).item()
-    assert got == pytest.approx(1 + math.tanh((2 / math.pi) ** 0.5 * (2 + 0.044715 * 8)))
 
 
 def test_initial_values():
@@ -127,18 +114,15 @@ def test_initial_values():
 
 
 def test_the_encoder_refuses():
-    bert, (ids, segment, mask) = make(max_length=17), tokens(18)
+    bert, (ids, segment, mask) = Bert(config(max_length=17)).eval(), tokens(18)
     assert bert(ids[:, 1:], segment[:, 1:], mask[:, 1:])[1].isfinite().all()
     fails(lambda: bert(ids, segment, mask), "17 tokens", "(1, 18)")
     for wrong in (mask[:, :5].float(), mask[:, :1]):
         fails(lambda: bert(ids[:, :5], segment[:, :5], wrong), "mask", "(1, 5)")
 
 
-# ---- Loading, strictly
-
 def test_loading_is_strict_but_for_what_is_new():
-    """One error lists all names that do not fit. New are a parameter of a user's own, and a pooler
-    that the file lacks or nobody trained. They keep their initial values."""
+    """New: a user's own parameter, a pooler that is lacking or untrained. Both stay as they are."""
     sizes, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
     bert, new = Bert(sizes).double(), ["layers.0.attention.gate", "pooler.weight", "pooler.bias"]
     bert.layers[0].attention.gate = torch.nn.Parameter(torch.ones(3))
@@ -157,11 +141,10 @@ def test_loading_is_strict_but_for_what_is_new():
           "attention.quarry.weight", name)
 
 
-# ---- Tokenization
-
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abceé博推[],.!?S", "##a", "##b", "##e", "ab", "sep",
          "SEP", *"want ##want ##ed un runn ##ing ah zz hello how are you HeLLo Are yoU".split()]
 ROBERTA = BertConfig(**read_config(FIXTURES / "tiny_roberta_hf/config.json"))
+OF_ROBERTA = PairTokenizer.from_folder(FIXTURES / "tiny_roberta_hf", ROBERTA)
 
 
 def tiny_tokenizer(folder, more=(), **settings):
@@ -169,10 +152,6 @@ def tiny_tokenizer(folder, more=(), **settings):
     (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n", "utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True} | settings))
     return PairTokenizer.from_folder(folder, config(vocab_size=len(VOCAB) + len(more)))
-
-
-def roberta_tokenizer():
-    return PairTokenizer.from_folder(FIXTURES / "tiny_roberta_hf", ROBERTA)
 
 
 def ids_of(tokenizer, a, b=""):
@@ -192,23 +171,19 @@ def test_wordpiece_equals_googles(tmp_path, text, lower, wanted):
 
 
 def test_roberta_texts_give_the_fixture_ids():
-    tokenizer, wanted = roberta_tokenizer(), np.load(FIXTURES / "tiny_roberta_expected.npz")
+    wanted = np.load(FIXTURES / "tiny_roberta_expected.npz")
     for a, b, ids, mask in zip(*map(wanted.get, ("text_a", "text_b", "input_ids", "mask"))):
-        found, segment, words = tokenizer.encode(str(a), None, str(b), None, 1000)
+        found, segment, words = OF_ROBERTA.encode(str(a), None, str(b), None, 1000)
         assert found == ids[mask].tolist() and len(segment) == len(words) == len(found)
-    assert tokenizer.pad_id == 1
-
-
-def spaces(text):
-    return np.array([part.span() for part in re.finditer("[^ ]+", text)], int).reshape(-1, 2)
+    assert OF_ROBERTA.pad_id == 1
 
 
 def test_packing(tmp_path):
     """Of two texts whose pieces find no place the longer one, on a tie b, loses its last piece."""
-    tokenizer, a, b = tiny_tokenizer(tmp_path), "a e c", "b a"
+    tokenizer, spans = tiny_tokenizer(tmp_path), np.array([(0, 1), (2, 3), (4, 5)])
     for budget, n, m in ((9, 3, 2), (4, 2, 2), (3, 2, 1), (2, 1, 1), (1, 1, 0), (0, 0, 0)):
         for ids, segment, words in tokenizer.encode_batch(
-                [(a, spaces(a), b, spaces(b))] * 2, budget + 3):
+                [("a e c", spans, "b a", spans[:2])] * 2, budget + 3):
             assert tokenizer.pieces(ids) == ["[CLS]", *"aec"[:n], "[SEP]", *"ba"[:m], "[SEP]"]
             assert segment == [0] * (n + 2) + [1] * (m + 1)
             assert words == [-1, *range(n), -1, *range(m), -1]
@@ -227,7 +202,7 @@ def test_by_hand(tmp_path):
     fails(lambda: tokenizer.encode("", None, "", None, 2), "max_length", 3)
     for one in (tokenizer, PairTokenizer.train(["[SEP] a b"] * 3, 40)):
         assert ids_of(one, "[SEP]", "[CLS] [PAD]").count(3) == 2
-    assert ids_of(roberta_tokenizer(), "</s>", " it<s>").count(2) == 3
+    assert ids_of(OF_ROBERTA, "</s>", " it<s>").count(2) == 3
     tokenizer = tiny_tokenizer(tmp_path, strip_accents=False)
     assert tokenizer.pieces(ids_of(tokenizer, "\u00c9"))[1] == "\u00e9"
     for more, piece in (("a", "e"), ("E", "E")):  # a folder that does not say do_lower_case
@@ -266,7 +241,16 @@ def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
         assert "do_lower_case" in told and "vocab.txt" in told
 
 
-def test_tokenizers_of_another_kind_are_refused(tmp_path):
+def test_tokenizers_that_do_not_fit_are_refused(tmp_path):
+    """Without these errors a piece would get the row of another piece."""
+    tiny_tokenizer(tmp_path)
+    assert PairTokenizer.from_folder(tmp_path, config(vocab_size=64)).vocab_size == 39
+    for size in (38, 48):
+        fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=size)),
+              tmp_path / "vocab.txt", size, 39)
+    merges = copy_fixture("tiny_roberta_hf", tmp_path) / "merges.txt"
+    merges.write_text(merges.read_text().replace("h e\n", ""))
+    fails(lambda: PairTokenizer.from_folder(tmp_path, ROBERTA), merges)
     path, ids = tmp_path / "tokenizer.json", {"a": 0, "b": 1}
     for model in models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=0), models.BPE(ids, []):
         Tokenizer(model).save(str(path))
@@ -294,17 +278,6 @@ def test_added_words_beside_a_vocabulary(tmp_path):
     fails(lambda: tiny_tokenizer(tmp_path, "z"), "added_tokens.json", "zz b")
 
 
-def test_vocabularies_that_do_not_fit(tmp_path):
-    """Without these errors a piece would get the row of another piece."""
-    path, _ = tmp_path / "vocab.txt", tiny_tokenizer(tmp_path)
-    assert PairTokenizer.from_folder(tmp_path, config(vocab_size=64)).vocab_size == 39
-    for size in (38, 48):
-        fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=size)), path, size, 39)
-    merges = copy_fixture("tiny_roberta_hf", tmp_path) / "merges.txt"
-    merges.write_text(merges.read_text().replace("h e\n", ""))
-    fails(lambda: PairTokenizer.from_folder(tmp_path, ROBERTA), merges)
-
-
 def test_train_and_save(tmp_path):
     """Left to the trainer, five runs number the inner letters in five ways."""
     rng = random.Random(0)
@@ -314,10 +287,10 @@ def test_train_and_save(tmp_path):
     others.append(PairTokenizer.train([*lines, "ab" * 500], 150))  # a word that is too long
     assert 60 < trained.vocab_size <= 150
     assert all(one.tokenizer.get_vocab() == trained.tokenizer.get_vocab() for one in others)
-    pair = (lines[0].upper(), spaces(lines[0]), lines[1], spaces(lines[1]), 50)
+    pair = (lines[0].upper(), np.array([(0, 2), (2, 5)]), lines[1], np.array([(1, 9)]), 50)
     assert 1 not in trained.encode(*pair)[0]  # capitals are lowered, nothing is unknown
     for one, sizes in ((trained, config(vocab_size=trained.vocab_size)),
-                       (roberta_tokenizer(), ROBERTA)):
+                       (OF_ROBERTA, ROBERTA)):
         folder, weights = tmp_path / sizes.kind, Bert(sizes).state_dict()
         write_encoder(folder, asdict(sizes), weights, one)
         read, written = read_checkpoint(folder)
