@@ -26,10 +26,6 @@ def command(*args):
     return run_command(compare.main, "compare", [str(arg) for arg in args])
 
 
-def scores_of(folder):
-    return result(folder, "scores.json")["runs"]
-
-
 @pytest.fixture
 def faked(monkeypatch):
     """The list, which grows, of the options of trainings that only write a result."""
@@ -52,10 +48,6 @@ def faked(monkeypatch):
     return trained
 
 
-def of(faked, *names):
-    return [tuple(given.get(name) for name in names) for given in faked]
-
-
 # ---- Running ------------------------------------------------------------------------------------
 
 def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch, capsys):
@@ -75,7 +67,7 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     assert command(*GRID, "--test-file", "test.tsv", "--test", "--out", "cut") == 0
     assert len(trained) == 3
     assert_same_run("whole/dafa-seed0", "cut/dafa-seed0")
-    whole, cut = scores_of("whole"), scores_of("cut")
+    whole, cut = (result(group, "scores.json")["runs"] for group in ("whole", "cut"))
     assert [(x["row"], x["set"], x["seed"]) for x in cut] == [
         (model, "own", seed) for model in ("bert", "dafa") for seed in (0, 1)]
     for x, y in zip(whole, cut):
@@ -90,18 +82,20 @@ def test_what_is_run(faked, capsys):
     """Every combination is, and what is there is not again. A value's own options win. A task is a
     column, and so is what varies beside the first option."""
     assert command(*TOY, "--seeds", "2", "--seed", "5") == 0
-    assert of(faked, "model", "seed") == [(x, seed) for x in ("bert", "dafa") for seed in (5, 6)]
+    assert [(x["model"], x["seed"]) for x in faked] == [
+        ("bert", 5), ("bert", 6), ("dafa", 5), ("dafa", 6)]
     more = ["--task", "toy", "--out", "G", "--vary", "model", "bert", "dafa",
             "dafa --layers all --without fusion --lr 1e-4", "--lr", "2e-3", "--workers", "1"]
     refused("G/bert-seed5 lr", *more, "--seed", "5", by=command)
     assert command(*more[:-4], "--seeds", "3", "--seed", "5", "--workers", "1") == 0
-    assert of(faked[4:], "model", "layers", "lr", "seed") == [
+    assert [(x["model"], x.get("layers"), x.get("lr"), x["seed"]) for x in faked[4:]] == [
         ("bert", None, None, 7), ("dafa", None, None, 7),
         *(("dafa", "all", 1e-4, seed) for seed in (5, 6, 7))]
     capsys.readouterr()
     assert command("--vary", "task", "toy", "--vary", "limit", 8, 9, "--vary", "model", "bert",
                    "dafa", "--out", "H") == 0
-    assert of(faked[9:], "limit", "model") == [(x, y) for x in (8, 9) for y in ("bert", "dafa")]
+    assert [(x["limit"], x["model"]) for x in faked[9:]] == [
+        (8, "bert"), (8, "dafa"), (9, "bert"), (9, "dafa")]
     assert re.search(r"\ndev +\| toy, model bert \| toy, model dafa \| +difference\n",
                      capsys.readouterr().out)
     refused("9-seed0 nan", "--vary", "lr", "8", "9", "--out", "I", by=command)
@@ -115,19 +109,16 @@ def test_another_run_in_the_folder_is_refused(faked):
     assert command(*mine) == 0 and len(faked) == 1
     refused("G/mine.py-Mine-seed0 batch_size 8, not 9; --out", *mine, "--batch-size", "9",
             by=command)
-    lines = Path("train.tsv").read_text()
-    Path("train.tsv").write_text(lines + "a\tb\t1\n")
-    refused("pairs --out", *mine, by=command)
-    Path("train.tsv").write_text(lines)
     with lock_folder(Path("G")):
         refused("G another process", *mine, by=command)
+    for name, more, words in (("mine.py", "# more\n", "own --out"),
+                              ("train.tsv", "a\tb\t1\n", "pairs --out")):
+        with open(name, "a") as file:
+            file.write(more)
+        load_own.cache_clear()
+        refused(words, *mine, by=command)
     Path("G/mine.py-Mine-seed0/result.json").rename("G/mine.py-Mine-seed0/config.json")
     refused("printed", *mine, "--printed", "6", by=command)  # of an unfinished run, too
-    Path("G/mine.py-Mine-seed0/config.json").rename("G/mine.py-Mine-seed0/result.json")
-    with open("mine.py", "a") as file:
-        file.write("# more\n")
-    load_own.cache_clear()
-    refused("own --out", *mine, by=command)
     assert len(faked) == 1
 
 
@@ -147,11 +138,9 @@ def test_a_mistake_is_found_before_the_first_run(args, words, faked):
 # ---- Differences --------------------------------------------------------------------------------
 
 def test_exact_p_by_hand():
-    """Of the 20 ways to choose three of six, one puts all three above, one below. With 1 2 | 2 3,
-    twice the ranks are 2 5 5 8; of six ways the sums 7, 7, 13 and 13 are as far as 7 from 10. Two
-    such sets have 36 ways: 14 or 26 in 4 + 4 of them, and with one set at an end, 10 and 7, 6 + 6
-    less: 16 is not as far. Unequal numbers: 1 of 2 ways at both ends."""
-    assert compare.exact_p([([4, 5, 6], [1, 2, 3])]) == 2 / 20
+    """With 1 2 | 2 3, twice the ranks are 2 5 5 8; of six ways the sums 7, 7, 13 and 13 are as far
+    as 7 from 10. Of one among three there are three ways, so of two such sets nine: one puts both
+    above, one both below. One above and one below is the mean: all ways are as far."""
     assert compare.exact_p([([1, 2], [2, 3])]) == 4 / 6
     assert compare.exact_p([([3], [1, 2]), ([6], [4, 5])]) == 2 / 9
     assert compare.exact_p([([3], [1, 2]), ([4], [5, 6])]) == 1
@@ -224,16 +213,13 @@ def test_one_table_of_several_files(capsys):
     refused("w.json scores", "--show", "w.json", by=command)
 
 
-def places(svg, kind):
-    """The places of the points or bars of a kind in a picture, from left to right."""
-    return [float(x) for x in re.findall(rf'class="{kind}" (?:cx|x)="([\d.]+)"', svg)]
-
-
 def test_the_picture_has_a_dot_a_seed_and_a_bar_a_mean(capsys):
     write_scores("x.json", bert=(0.75, 0.5), dafa=(1.0, 0.8), dabert=(0.5, 0.5))
     shown(capsys, "x.json", "--against", "bert", "--draw", "x.svg")
     svg = Path("x.svg").read_text()
-    dots, (dafa, dabert) = places(svg, "dot"), places(svg, "mark")
+    dots, (dafa, dabert) = (
+        [float(x) for x in re.findall(rf'class="{kind}" (?:cx|x)="([\d.]+)"', svg)]
+        for kind in ("dot", "mark"))  # their places, from left to right
     assert len(dots) == 4 and (dots[0] + dots[1]) / 2 == pytest.approx(dafa + 1, abs=0.1)
     assert dots[2] == dots[3] == pytest.approx(dabert + 1, abs=0.1)
     size = (dots[0] - dots[1]) / 20  # pixels a point
