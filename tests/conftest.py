@@ -1,4 +1,5 @@
 """Fixtures of all tests. No test depends on time or chance."""
+import functools
 import os
 import shutil
 from pathlib import Path
@@ -54,13 +55,11 @@ def trained_once(tmp_path_factory):
     """trained_once(*args): the folder of a run with these options, trained once for all tests."""
     from small_runs import run
 
-    made = {}
-
+    @functools.cache
     def train_once(*args):
-        if args not in made:
-            made[args] = tmp_path_factory.mktemp("trained") / "run"
-            assert run(*args, out=made[args]) == 0
-        return made[args]
+        folder = tmp_path_factory.mktemp("trained") / "run"
+        assert run(*args, out=folder) == 0
+        return folder
 
     return train_once
 
@@ -68,8 +67,4 @@ def trained_once(tmp_path_factory):
 @pytest.fixture
 def trained(trained_once, workplace):
     """trained(*args): a copy of this run in the folder "run", which a test may change."""
-
-    def copy(*args):
-        return Path(shutil.copytree(trained_once(*args), "run", dirs_exist_ok=True))
-
-    return copy
+    return lambda *args: Path(shutil.copytree(trained_once(*args), "run", dirs_exist_ok=True))

@@ -57,10 +57,7 @@ def zipped(files):
 
 
 def write_pairs(label, **counts):
-    """Writes NAME.tsv with `count` pairs, for each NAME=count. A sentence has 1 to 12 words.
-
-    label: function of (rng, whether b equals a).
-    """
+    """Writes `count` pairs into NAME.tsv for each NAME=count. label: of (rng, does b equal a)."""
     for name, count in counts.items():
         rng, lines = random.Random(f"{name}.tsv 0"), ["sentence1\tsentence2\tlabel"]
         for i in range(count):
@@ -192,10 +189,7 @@ def at_call(monkeypatch, owner, name, number, action=interrupt):
 
 
 def run_cut(monkeypatch, args, place=(torch.nn.utils, "clip_grad_norm_", 5), seconds=-1):
-    """A run in the folder "cut" that is interrupted at this call of a function.
-
-    place: (owner, name, number of the call). seconds: between two checkpoints.
-    """
+    """A run in "cut", interrupted at this call of a function. seconds: between checkpoints."""
     with monkeypatch.context() as patch:
         at_call(patch, *place)
         patch.setattr(train, "SAVE_SECONDS", seconds)

@@ -12,8 +12,6 @@ from small_runs import (OWN, ROOT, TINY, assert_like_weights, assert_same_run, c
                         loaded, losses, of, result, run, write_pairs)
 
 pytestmark = pytest.mark.usefixtures("workplace")
-
-
 TWO = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
@@ -24,8 +22,7 @@ from support.options import run_command
 rank = int(os.fork() == 0)
 os.environ |= {{"RANK": str(rank), "WORLD_SIZE": "2"}}  # as torchrun does
 torch.set_num_threads(1)
-place = "file://" + os.path.abspath("store")
-dist.init_process_group("gloo", place, rank=rank, world_size=2)  # once, not for each run
+dist.init_process_group("gloo", f"file://{{os.getcwd()}}/store", rank=rank, world_size=2)  # once
 dist.init_process_group, dist.destroy_process_group = lambda *a, **k: None, lambda: None
 clip, steps = torch.nn.utils.clip_grad_norm_, []
 
@@ -47,18 +44,14 @@ for name, args in {commands!r}.items():
 
 
 def test_two_processes_are_one():
-    """Their losses are those of one process; they are cut and go on; one is killed and both end.
-
-    21 pairs in batches of 4: in the last batch of an epoch the second process has none. 70 of dev
-    are more than a batch.
-    """
+    """Their losses are those of one process; they are cut and go on; one is killed and both end."""
+    # in an epoch's last batch the second process has no pairs; 70 of dev are more than a batch
     write_pairs(lambda rng, same: same, train=21, dev=70)
     common = [*OWN, "--batch-size", "4", "--epochs", "1"]
     loop = [*common, *gentle("ladranet"), "--dropout", "0", "--out"]  # has weights without use
     dropout = [*common, *of("bert"), "--dropout", "0.1", "--out"]
-    commands = {"two": [*loop, "two"], "whole": [*dropout, "whole"],
-                "cut": [*dropout, "cut"], "resumed": ["--resume", "cut"],
-                "killed": [*loop, "killed"]}
+    commands = {"two": [*loop, "two"], "whole": [*dropout, "whole"], "cut": [*dropout, "cut"],
+                "resumed": ["--resume", "cut"], "killed": [*loop, "killed"]}
     Path("two.py").write_text(TWO.format(root=str(ROOT), commands=commands))
     process = subprocess.run([sys.executable, "two.py"], capture_output=True, text=True,
                              timeout=300, env=os.environ | {"PYTHONHASHSEED": "1"})
@@ -75,13 +68,10 @@ def test_two_processes_are_one():
     np.testing.assert_allclose(losses("killed"), losses("one"), rtol=0, atol=1e-6)
 
 
-def test_an_encoder_from_scratch_is_trained_in_one_thread():
+@pytest.mark.parametrize("bert, threads", [("scratch", 1), (TINY, 2)])
+def test_an_encoder_from_scratch_is_trained_in_one_thread(bert, threads, request):
     """A pre-trained one has as many as there were, and so has all that comes later."""
+    request.addfinalizer(lambda: torch.set_num_threads(1))
     torch.set_num_threads(2)
-    try:
-        for bert, threads in (("scratch", 1), (TINY, 2)):
-            assert run("--bert", bert, "--epochs", "1", "--limit", "4", out=f"{threads}") == 0
-            assert result(f"{threads}")["versions"]["threads"] == threads
-            assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(1)
+    assert run("--bert", bert, "--epochs", "1", "--limit", "4") == 0
+    assert result()["versions"]["threads"] == threads and torch.get_num_threads() == 2

@@ -68,8 +68,7 @@ def test_a_run_in_use(args, trained, capsys):
 
 
 def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
-    """best.pt is enough, on another machine too. Another parser gives a warning. `explain` shows
-    the layer that carries the method."""
+    """best.pt is enough. `explain` shows the layer that carries the method."""
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
     (tmp_path / "elsewhere").mkdir()
     torch.save(put(loaded("run/best.pt"), "recipe device", "cuda:7"), "elsewhere/its.pt")
@@ -85,8 +84,7 @@ def test_a_run_is_used_elsewhere(trained, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("model", ["dafa", "drrnet", "ladranet"])
 def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
-    """The caller's random state stays, its own is where the seed put it. A file of float16 has a
-    float32 model; a file starts no processes. A mistake is one line."""
+    """The random states stay as they were; a file starts no processes and may be of float16."""
     saved = loaded(trained(*of(model)) / "best.pt")
     halves = {name: x.half() for name, x in saved["weights"].items()}
     saved["settings"] |= {"workers": 100}
@@ -108,22 +106,21 @@ def test_opening_a_run_draws_no_weights(model, trained, monkeypatch):
 
 @pytest.mark.parametrize("model", ["dabert", "ladranet"])
 def test_an_encoder_goes_on_from_a_run(model, trained):
-    """Whatever its method was, with its pieces, without weights of its method. Its own file is
-    enough. A run that reads words has no encoder."""
+    """best.pt is enough; the encoder has no weights of the run's method or classifier."""
     saved = loaded(trained(*of(model)) / "best.pt")
-    for path in Path("run").iterdir():
-        if path.name != "best.pt":
-            path.unlink()
-    _, data, network, new = beginning("--bert", "run")
+    Path("alone").mkdir()
+    Path("run/best.pt").rename("alone/best.pt")
+    _, data, network, new = beginning("--bert", "alone")
     new = {name for name in new if "pooler" not in name}  # LadRa-Net does not train it
     for name, x in network.state_dict().items():
         assert name in new or "pooler" in name or torch.equal(x, saved["weights"][name])
     assert new == {"classifier.weight", "classifier.bias"}
     assert data["train"].reader.tokenizer.state() == saved["tokenizer"]
-    assert run("--bert", "run", "--epochs", "1", out="next") == 0
-    assert result("next")["recipe"]["bert"] == "run" and train.open_run("next").predict(("a", "b"))
-    torch.save(saved | {"encoder": None}, "run/best.pt")
-    refused("--bert run/best.pt words", "--bert", "run", out="new", by=run)
+    assert run("--bert", "alone", "--epochs", "1", out="next") == 0
+    assert result("next")["recipe"]["bert"] == "alone"
+    assert train.open_run("next").predict(("a", "b"))
+    torch.save(saved | {"encoder": None}, "alone/best.pt")
+    refused("--bert alone/best.pt words", "--bert", "alone", out="new", by=run)
 
 
 # ---- Tables -------------------------------------------------------------------------------------
@@ -138,8 +135,7 @@ def test_scores():
 
 
 def test_three_classes_with_columns_of_their_own(capsys):
-    """--limit cuts training, and no split that is labelled. Test is read when asked for, again with
-    the same scores. A .csv without labels keeps other columns and has the same predictions."""
+    """--limit cuts training alone. Test is read when asked for. A .csv keeps other columns."""
     write_pairs(lambda rng, same: rng.choice("xyz"), train=30, dev=9, test=11)
     for name in ("train.tsv", "dev.tsv", "test.tsv"):
         Path(name).write_text(Path(name).read_text().replace("sentence", "q", 2))
@@ -162,8 +158,7 @@ def test_three_classes_with_columns_of_their_own(capsys):
 
 
 def test_a_first_hour(capsys):
-    """A name that was downloaded before, one table for train and dev, a test file that comes
-    later; what two classes are sorted by."""
+    """A name that was downloaded, one table for train and dev, a test file that comes later."""
     shutil.copytree(TINY, "data/bert/a/b@333")
     Path("dev.tsv").unlink()
     assert command(*OWN[:2], *OWN[4:], "--bert", "a/b@333", "--model", "bert", "--held-out", "0.3",
@@ -181,8 +176,7 @@ def test_a_first_hour(capsys):
 
 
 def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch):
-    """Tables of the same name, columns, files, encoders' folders stay. Where a start was cut off
-    before the first step there is nothing to lose."""
+    """Before the first step of a training that was cut off there is nothing to lose."""
     files = {path: path.read_bytes() for path in trained("--test-file", "test.tsv").iterdir()}
     for words, *args in (("run/best.pt resume", *OWN, "--out", "run"),
                          ("run/last.pt --resume", "--resume", "run"),
@@ -210,9 +204,8 @@ def test_no_command_writes_over_a_file_that_it_did_not_make(trained, monkeypatch
     refused("run", "--from", "run", "--test")
 
 
-def test_a_table_is_labelled_in_parts(trained, monkeypatch):
-    """Its rows are written as they come, into a temporary file, and are the same. A wrong row is
-    found before the work; of stdin, which is read once, what was labelled before is written."""
+def test_a_table_is_labelled_in_parts(trained, monkeypatch, capsys):
+    """Rows are written as they come. A wrong row of a file is found before the work."""
     trained()
     text, use = Path("test.tsv").read_text(), ["--from", "run", "--predict"]
     assert command(*use, "test.tsv", "--out", "whole.tsv") == 0
@@ -223,31 +216,24 @@ def test_a_table_is_labelled_in_parts(trained, monkeypatch):
         half, = Path().glob("parts.tsv.*.tmp")
         assert whole.startswith(half.read_text()) and len(rows_of(half)) == 8
 
-    with monkeypatch.context() as patch:
-        asked = at_call(patch, Run, "logits", 3, look)
-        assert command(*use, "test.tsv", "--out", "parts.tsv") == 0
-    assert Path("parts.tsv").read_text() == whole and len(asked) == 3
-    for args in (["test.tsv", "--out", "-"], ["-"]):
-        with (open("test.tsv") as stdin, monkeypatch.context() as patch,
-              contextlib.redirect_stdout(io.StringIO()) as stdout):
-            patch.setattr("sys.stdin", stdin)
-            assert command(*use, *args) == 0
-        assert stdout.getvalue() == whole and not Path("-").exists()
-    with monkeypatch.context() as patch:
-        at_call(patch, Run, "logits", 3)
-        assert command(*use, "test.tsv", "--out", "cut.tsv") == 130
-    assert not [*Path().glob("cut.tsv*")]
     Path("wrong.tsv").write_text(text + "a\tb\n")
-    asked = at_call(monkeypatch, Run, "logits", 0)
-    refused("wrong.tsv:11:", *use, "wrong.tsv")
-    assert not asked
     with monkeypatch.context() as patch:
-        patch.setattr("sys.stdin", None)
-        refused("stdin closed", *use, "-")
-    with open("wrong.tsv") as stdin, contextlib.redirect_stdout(io.StringIO()) as stdout:
-        monkeypatch.setattr("sys.stdin", stdin)
-        refused("-:11:", *use, "-")
-    assert whole.startswith(stdout.getvalue()) and len(stdout.getvalue().splitlines()) == 9
+        at_call(patch, Run, "logits", 3, look)
+        asked = at_call(patch, Run, "logits", 6)
+        assert command(*use, "test.tsv", "--out", "parts.tsv") == 0
+        assert command(*use, "test.tsv", "--out", "cut.tsv") == 130
+        refused("wrong.tsv:11:", *use, "wrong.tsv")
+    assert Path("parts.tsv").read_text() == whole and len(asked) == 6
+    assert not [*Path().glob("cut.tsv*")]
+    for file, args, lines in (("test.tsv", ["test.tsv", "--out", "-"], 10), ("test.tsv", ["-"], 10),
+                              ("wrong.tsv", ["-"], 9)):
+        with open(file) as stdin, contextlib.redirect_stdout(io.StringIO()) as stdout:
+            monkeypatch.setattr("sys.stdin", stdin)
+            assert command(*use, *args) == (0 if lines == 10 else 2)
+        assert stdout.getvalue().splitlines() == whole.splitlines()[:lines]
+    assert "-:11:" in capsys.readouterr().err.splitlines()[-1] and not Path("-").exists()
+    monkeypatch.setattr("sys.stdin", None)
+    refused("stdin closed", *use, "-")
 
 
 # ---- The folder ---------------------------------------------------------------------------------
@@ -256,23 +242,22 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
     """For each damage to a run, one line names the file. No code in a checkpoint is run."""
     best = trained(*of("dafa")) / "best.pt"
     saved, sound = loaded(best), best.read_bytes()
-    contents = [{"x": MakesAFolder()}, [1], saved | {"prior": {"df": 3}},
-                saved | {"weights": {"W_gate": torch.ones(1)}}]
+    half = len(sound) // 2  # a byte of the weights
+    contents = [sound[:9999], sound[:half] + bytes([sound[half] ^ 1]) + sound[half + 1:], [1],
+                {"x": MakesAFolder()}]
     contents += [put(loaded(best), place, value) for place, value in [
         ("settings colour", "red"), ("recipe epochs", "2"), ("encoder", None),
-        ("task labels", ("same", "same")), ("prior sentences", -5)]]
-    contents.append(saved | {"weights": saved["weights"] | {
-        "classifier.bias": torch.ones(2, dtype=torch.int)}})
-    half = len(sound) // 2  # a byte of the weights
-    flipped = sound[:half] + bytes([sound[half] ^ 1]) + sound[half + 1:]
-    for content in (*contents, sound[:9999], b"a text", flipped):
+        ("task labels", ("same", "same")), ("prior", {"df": 3}), ("prior sentences", -5),
+        ("weights", {"W_gate": torch.ones(1)}),
+        ("weights classifier.bias", torch.ones(2, dtype=torch.int))]]
+    for content in contents:
         if isinstance(content, bytes):
             best.write_bytes(content)
         else:
             torch.save(content, best)
         refused("run/best.pt", "--from", "run", "--predict", "test.tsv")
     assert not Path("made").exists()
-    torch.save({name: x for name, x in saved.items() if name != "format"}, best)
+    torch.save(saved | {"format": None}, best)
     refused("run/best.pt e5a3c6f", "--from", "run")
     saved["weights"]["classifier.weight"][:] = -math.inf
     torch.save(saved, best)  # opens, because the mask of an own class may have -inf
@@ -285,8 +270,7 @@ def test_what_is_missing_or_damaged_gives_one_line(trained):
 
 
 def test_a_training_that_goes_on(monkeypatch, trained_once):
-    """Other pairs, a damaged or foreign file, or another parser, is refused. Of the log, what
-    last.pt has not reached is written anew. Half files and older test scores are removed."""
+    """Of the log, what last.pt has not reached is written anew. Half files are removed."""
     run_cut(monkeypatch, ["--test-file", "test.tsv"])
     cut, text = Path("cut"), Path("train.tsv").read_text()
     for label in (1 - int(text[-2]), "a new class"):
@@ -297,17 +281,17 @@ def test_a_training_that_goes_on(monkeypatch, trained_once):
     Path("train.tsv").write_text(text)
     Path("mine.py").write_text("def parse(texts):\n    return []\n")
     refused("--parser mine.py:parse", "--resume", "cut", "--parser", "mine.py:parse")
+    log = (cut / "log.jsonl").read_bytes()
     for name, place, value in (("last.pt", "progress stop", -1), ("last.pt", "optimizer", {}),
-                               ("best.pt", "id", "another"), ("best.pt", "", None)):
-        sound = (cut / name).rename("sound.pt")
+                               ("best.pt", "id", "another"), ("best.pt", "", b""),
+                               ("log.jsonl", "", b"\0\0\n" + log)):
+        sound = (cut / name).rename("sound")
         if place:
             torch.save(put(loaded(sound), place, value), cut / name)
+        elif value:  # else it is missing
+            (cut / name).write_bytes(value)
         refused(f"cut/{name}", "--resume", "cut")
         sound.replace(cut / name)
-    sound = (cut / "log.jsonl").read_text()
-    (cut / "log.jsonl").write_text("\0\0\n" + sound)
-    refused("cut/log.jsonl damaged", "--resume", "cut")
-    (cut / "log.jsonl").write_text(sound)
     with open(cut / "log.jsonl", "a") as log:
         log.write('{"step": 3, "epoch": 2, "accuracy": 0}\n{"step": 5, "loss": 0}\n{"step": 5, "lo')
     (cut / "last.pt.7.tmp").touch()
@@ -330,38 +314,40 @@ def test_a_folder_is_one_process_s(monkeypatch, capsys):
     assert run("--train-file", "none.tsv", out="new") == 2 and not Path("new").exists()
 
 
-@pytest.mark.parametrize("kind, args", [
-    ("model", of("mine.py:Mine")), ("parser", [*of("dafa"), "--parser", "mine.py:Mine"])])
-def test_opening_a_folder_runs_no_code(kind, args, capsys):
-    """Who opens the run names its own class or parser again, wherever the file lies now. A warning
-    says if the file has changed. The class may hold a tensor that no file has."""
-    code = {"model": "import torch\nfrom bert_min import SelfAttention\n"
-            "class Mine(SelfAttention):\n    def __init__(self, config, printed=(), without=()):\n"
-            "        super().__init__(config)\n        self.noise = torch.randn(32)\n"
-            "    def attend(self, *given):\n        return super().attend(*given) + self.noise\n",
-            "parser": "from support.parses import Parse\ndef Mine(texts):\n    return [Parse(t, "
-                      "[(0, len(t))], ['X'], [0], ['root']) for t in texts]\n"}
-    text = f"import pathlib\npathlib.Path('ran').touch()\n{code[kind]}"
+def test_opening_a_folder_runs_no_code(capsys):
+    """Who opens the run names its own code again. The class may hold a tensor of no file."""
+    text = ("import pathlib, torch\nfrom semmatch import DafaAttention\n"
+            "from support.parses import Parse\npathlib.Path('ran').touch()\n"
+            "class Mine(DafaAttention):\n    def __init__(self, *given, **sizes):\n"
+            "        super().__init__(*given, **sizes)\n        self.noise = torch.randn(32)\n"
+            "    def attend(self, *given):\n        return super().attend(*given) + self.noise\n"
+            "def parse(texts):\n    return [Parse(t, [(0, len(t))], ['X'], [0], ['root']) "
+            "for t in texts]\n")
     Path("mine.py").write_text(text)
-    assert run(*args, "--epochs", "1", "--test-file", "test.tsv") == 0
+    assert run(*of("mine.py:Mine"), "--parser", "mine.py:parse", "--epochs", "1",
+               "--test-file", "test.tsv") == 0
     Path("ran").unlink()
     load_own.cache_clear(), load_file.cache_clear()
     shutil.copy("run/best.pt", "run/last.pt")
     for use in (["--from", "run", "--test"], ["--from", "run"], ["--resume", "run"]):
-        refused("mine.py:Mine no code", *use)
+        refused("model mine.py:Mine no code", *use)
+        refused("parser mine.py:parse no code", *use, "--model", "mine.py:Mine")
     assert not Path("ran").exists()
     Path("run/last.pt").unlink()
     Path("elsewhere").mkdir()
     Path("mine.py").rename("elsewhere/mine.py")
+    own = {"model": "elsewhere/mine.py:Mine", "parser": "elsewhere/mine.py:parse"}
     for change, again in (("", True), ("x = 1\n", False), ("x = 1\n", True)):
         Path("elsewhere/mine.py").write_text(text + change)
         if again:  # else the code that was loaded before answers
             load_own.cache_clear()
-        opened = train.open_run("run", **{kind: "elsewhere/mine.py:Mine"})
+        opened = train.open_run("run", **own)
         assert opened.evaluate(read_pairs("dev.tsv", ("0", "1"))) == result()["metrics"]["dev"]
-        assert capsys.readouterr().out.count("has changed since training") == bool(change and again)
-    assert command("--from", "run", f"--{kind}", "elsewhere/mine.py:Mine", "--test") == 0
-    refused(f"best {kind} mine.py:Mine", "--from", "run", f"--{kind}", "elsewhere/mine.py:Other")
+        warnings = capsys.readouterr().out.count("has changed since training")
+        assert warnings == (2 if change and again else 0)
+    use = ["--from", "run", "--parser", own["parser"], "--model"]
+    assert command(*use, own["model"], "--test") == 0
+    refused("best model mine.py:Mine", *use, "elsewhere/mine.py:Other")
 
 
 def test_nothing_is_cut_or_left_unfinished_in_silence(monkeypatch, capsys):

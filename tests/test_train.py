@@ -1,5 +1,4 @@
-"""train.py, settings.py: options, recipes, the loop against plain code, resumed runs, own methods.
-"""
+"""train.py, settings.py: recipes, the loop against plain code, resumed runs, own methods."""
 import functools
 import math
 import os
@@ -141,8 +140,7 @@ def test_options_reach_their_places():
 
 
 def test_what_a_run_begins_with():
-    """The bias of each output is the mean of the training scores, 0.5 and 1.5. Glorot's bound of a
-    GRU's matrix is one gate's, not that of the three gates together."""
+    """Outputs start at the mean score. Glorot's bound of a GRU's matrix is one gate's."""
     write_pairs(lambda rng, same: f"{same}.5", train=8, dev=8)
     for model in ("bert", "drrnet", "ladranet"):
         biases = [layer.bias.item() for layer in beginning(*of(model))[2].outputs()]
@@ -156,8 +154,7 @@ def test_what_a_run_begins_with():
 # ---- The loop -----------------------------------------------------------------------------------
 
 def loop_of(model):
-    """Options of a run whose numbers differ by rounding alone; plain BERT has dropout and classes
-    of different weights."""
+    """Options of a run whose numbers differ by rounding alone; plain BERT has dropout."""
     more = ["--lr-new", "2e-4"] if model != "drrnet" else []
     more += ["--class-weights", "balanced"] if model == "bert" else []
     return [*gentle(model), "--clip", "0.5", "--warmup", "0.3", "--weight-decay", "0.5", "--lr",
@@ -225,8 +222,7 @@ def test_how_a_batch_is_computed_changes_nothing_but_rounding(model, args, withi
 
 
 def test_the_metric_chooses_the_epoch_and_the_loss_ends_the_run(monkeypatch):
-    """The first of equally good epochs is the best. Patience counts steps since the lowest loss,
-    three an epoch, at the end of an epoch alone: a resumed epoch is finished."""
+    """Of equal epochs the first. Patience counts steps, and ends a run after a whole epoch."""
     scores, seen = iter([(0.5, 0.8), (0.7, 0.5), (0.6, 0.6), (0.7, 0.5), (0.1, 0.0)]), []
 
     def score(self, examples):
@@ -286,7 +282,7 @@ def test_a_method_of_your_own():
         assert opened.evaluate(read_pairs("dev.tsv", ("0", "1"))) == result(name)["metrics"]["dev"]
         assert "no method" in result(name)["influence"]["changes"]
     texts = [{*text.split()} for pair in read_pairs("train.tsv") for text in (pair.a, pair.b)]
-    idf, _ = train.open_run("RareDafa", model="other.py:RareDafa").reader.prior.state()
+    idf, _ = loaded("RareDafa/best.pt")["prior"]
     assert idf["the"] == math.log(44 / sum("the" in words for words in texts)), "fit is called"
 
 
@@ -296,7 +292,7 @@ PRIOR = ("import numpy as np; from priors import DependencyPrior as P; prior = c
 
 
 @pytest.mark.parametrize("base, body, words", [
-    ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 32)"),
+    ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 64)"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
     ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
     ("SelfAttention", ATTEND + "hidden; prior = lambda *given: 3", "spread"),
@@ -308,9 +304,7 @@ PRIOR = ("import numpy as np; from priors import DependencyPrior as P; prior = c
 def test_mistakes_of_an_own_class(base, body, words):
     """Without errors wrong shapes are broadcast, misspelled names ignored, files cannot be read."""
     home = {"SelfAttention": "bert_min", "DrrNet": "reread"}.get(base, "semmatch")
-    args = of("drrnet" if base == "DrrNet" else "bert")
-    if "state" in words:
-        args = ["--bert", "scratch"]
+    args = of("drrnet") if base == "DrrNet" else ["--bert", "scratch"]
     lines = [f"from {home} import {base}", f"class Mine({base}):", *body.split("; ")]
     Path("mine.py").write_text("\n    ".join(lines).replace("    class", "class") + "\n")
     refused(words, *args, "--model", "mine.py:Mine", by=run)
@@ -335,8 +329,7 @@ SECOND = ["in the second epoch"]
     ([*of("drrnet"), "--glove", "glove.txt"], SECOND), (of(BEGINNINGS), SECOND)],
     ids=["bert", "fp16", "dafa", "printed", "glove", "own"])
 def test_a_resumed_run_equals_one_that_was_not_interrupted(args, places, monkeypatch):
-    """fp16's first steps overflow, are left out and halve the scale; vectors of a file, in the
-    checkpoint, are not read again."""
+    """The first steps of fp16 overflow. Vectors of a file are not read again."""
     monkeypatch.setattr(torch.amp, "GradScaler", functools.partial(torch.amp.GradScaler,
                                                                   init_scale=2.0 ** 23))
     own = ["--model", BEGINNINGS] if BEGINNINGS in args else []
