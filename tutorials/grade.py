@@ -184,7 +184,7 @@ def lines_of(cells, names):
 
 def grade(number, cells):
     """Grades the cells of a hand-in of lesson `number`. Returns: dict name of a function -> its
-    points; lines of what is wrong with functions and cells."""
+    points; the lines of the student's page, in which no path of ours stands."""
     found, failed = {x: "not checked" for x, task in TASKS.items() if task.lesson == number}, []
     for name, text in lines_of(cells, read_own(number)[0]):
         if not name:
@@ -192,17 +192,13 @@ def grade(number, cells):
         elif found.get(name):                               # of several checks a right one counts
             found[name] = text
     won = {name: 0 if message else TASKS[name].points for name, message in found.items()}
-    return won, [f"{won[name]}/{TASKS[name].points}  {name}  {message}".rstrip()
-                 for name, message in found.items()] + failed
+    lines = [f"{won[name]}/{TASKS[name].points}  {name}  {message}".rstrip()
+             for name, message in found.items()]
+    most = sum(TASKS[name].points for name in won)
+    return won, [f"{sum(won.values())} of {most} points", "", *lines, *failed]
 
 
 # ---- What is written ----------------------------------------------------------------------------
-
-def page_of(name, won, lines):
-    """The messages for one student, who finds no path of ours in them."""
-    most = sum(TASKS[function].points for function in won)
-    return "\n".join([f"{name}: {sum(won.values())} of {most} points", "", *lines, ""])
-
 
 def table_of(rows):
     """points.csv, with the sum of each student. Of two hand-ins of a lesson the better one counts.
@@ -251,7 +247,7 @@ def main(argv=None):
             remark, (won, lines) = remark_on(number, cells), grade(number, cells)
         rows.append({"student": Path(name.parts[0]).stem, "lesson": number, "hand-in": name,
                      "points": sum(won.values()), "remark": remark} | won)
-        pages[f"pages/{name}.txt"] = page_of(name.name, won, lines)
+        pages[f"pages/{name}.txt"] = "\n".join([name.name, *lines, ""])
         print(f"{name}: {sum(won.values())} points{remark and f'; {remark}'}", flush=True)
     for path, text in [("points.csv", table_of(rows)), *pages.items()]:     # after the last runs
         (out / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,10 @@
-"""The functions that the lessons ask for: TASKS[name] has the right one, its points and random
-arguments.
+"""The functions that the lessons ask for: TASKS[name] has the right one, the library's or one that
+only the lessons ask for, its points and random arguments.
 
-judge.py compares your function with the right one: the library's, or one of those that only the
-lessons ask for, below. Shapes and masks are in the docstrings of the lessons. Cases come from small
-to large.
+Shapes and masks are in the docstrings of the lessons. Cases come from small to large.
 """
 import math
+import random
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +42,8 @@ class Draw:
     """Random arguments for one case. Each axis has another size, so that no two look alike."""
 
     def __init__(self, case, seed=0):
-        self.case, self.generator = case, torch.Generator().manual_seed(seed)
+        self.case, self.random = case, random.Random(seed)
+        self.generator = torch.Generator().manual_seed(seed)
         self.L, self.n, self.m = (1, 1, 1) if case in ("one token", "one word") else (7, N, M)
         self.dtype = torch.float32 if case == "float32" else torch.float64
         self.letters = {B: "B", H: "H", K: "k", A: "A", T: "T", D: "d", 2 * A: "f",
@@ -54,9 +54,6 @@ class Draw:
         size = large if self.case == "large scores" else 1.0
         x = torch.randn(shape, generator=self.generator, dtype=torch.float64) * size
         return x.to(self.dtype)
-
-    def integer(self, high, *shape):
-        return torch.randint(high, shape, generator=self.generator)
 
     def mask(self, size=None):
         """bool (B, size). In most cases row 2 is half padding, and row 3 has no real key."""
@@ -94,12 +91,12 @@ class Draw:
 
     def parse(self, size, vocabulary, relations):
         """A random sentence with a random tree."""
-        words = [vocabulary[int(i)] for i in self.integer(len(vocabulary), size)]
+        words = self.random.choices(vocabulary, k=size)
         heads, places = np.zeros(size, int), [0]
-        for place in (1 + torch.randperm(size, generator=self.generator)).tolist():
-            heads[place - 1] = places[-2:][self.integer(len(places[-2:]))]      # a deep tree
+        for place in self.random.sample(range(1, size + 1), size):
+            heads[place - 1] = self.random.choice(places[-2:])      # a deep tree
             places.append(place)
-        types = tuple(relations[int(i)] for i in self.integer(len(relations), size))
+        types = tuple(self.random.choices(relations, k=size))
         text = " ".join(words)
         return Parse(text, split_words(text), ("X",) * size, heads, types)
 
