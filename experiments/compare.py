@@ -310,15 +310,13 @@ def table_text(found, against=None):
         change = changes.get(row)
         cells += [points(change), as_p(change.p)] if change else ["", ""]
         lines.append([row, *cells, percent([changed[row]] if row in changed else [])])
-    notes, tested = [], [change for change in changes.values() if change.p is not None]
-    if changes:
-        notes.append(f"Difference from {against}{' (95 % interval)' * bool(tested)}.")
+    tested = [change for change in changes.values() if change.p is not None]
+    notes = [f"Difference from {against}{' (95 % interval)' * bool(tested)}."] * bool(changes)
     if tested:
         notes.append(f"p: exact ranks, Holm for {len(tested)}, {as_p(least)} at the least.")
     if changed:
         notes.append("Changed: answers on dev without the method, %.")
-    below = textwrap.fill(" ".join(notes), WIDTH)
-    return "\n\n".join([markdown(lines), *[below] * bool(notes)])
+    return "\n\n".join([markdown(lines), textwrap.fill(" ".join(notes), WIDTH)]).rstrip()
 
 
 def markdown(lines):

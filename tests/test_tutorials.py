@@ -136,8 +136,7 @@ def test_the_rows_of_lesson_7(monkeypatch):
     ([85, 90, 89], [60, 58, 55], "says 'trees'")])
 def test_a_verdict_is_of_the_table(trees, words, said, capsys):
     """By each seed, and of both parts; and none where the method's seeds and the plain overlap."""
-    rows = {"plain": [50, 60, 70], "DAFA": [95, 90, 85], "trees": trees, "words": words}
-    rows["equal words"] = rows.pop("words")
+    rows = {"plain": [50, 60, 70], "DAFA": [95, 90, 85], "trees": trees, "equal words": words}
     lesson.verdict(rows, "plain", "DAFA", ["trees", "equal words"], "trees")
     assert said in capsys.readouterr().out
     lesson.verdict(rows | {"DAFA": [95, 70, 95]}, "plain", "DAFA", ["trees"], "trees")
@@ -171,9 +170,8 @@ PRANKS = {      # a cell that costs nothing, before one that is right
     "sleeps": f"import subprocess\nsubprocess.Popen(['sleep', {SLEEP!r}])",
     "forges": """import contextlib, os
 for n in range(3, 30):
-    for line in (b'[[]', b'\\xff', b'[9, 9]', b'[[1], ""]', b'{}', b'[' * 9999):
-        with contextlib.suppress(OSError):
-            os.write(n, line + b'\\n')"""}
+    with contextlib.suppress(OSError):
+        os.write(n, b'[[]\\n\\xff\\n[9, 9]\\n[[1], ""]\\n{}\\n' + b'[' * 9999 + b'\\n')"""}
 HAND_INS = {        # file -> (its text, the points of difference_scores, words of remark or page)
     "right.py": (f"{HEAD}{RIGHT}\n# %%\n" + RIGHT.replace("abs", "square"), 2, "2/2  diff"),
     "lambda.py": (f"""{HEAD}difference_scores = lambda q, k: q
@@ -223,8 +221,8 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
 def test_what_grade_refuses(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(grade, "CONTAINERS", ())
     (tmp_path / "x").touch()
-    for options, words in (([], "no container here"), (["--trusted", "--out", str(tmp_path)],
-                                                       "is not empty")):
+    taken = ["--trusted", "--out", str(tmp_path)]
+    for options, words in (([], "no container here"), (taken, "is not empty")):
         assert run_command(grade.main, "grade.py", [str(tmp_path), *options]) == 2
         said = capsys.readouterr().err
         assert words in said and said.count("\n") == 1

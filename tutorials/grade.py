@@ -243,8 +243,7 @@ def main(argv=None):
     for name, read in hand_ins.items():
         number, won, lines, remark = 0, {}, [read], read
         if not isinstance(read, str):
-            number, cells = read
-            remark, (won, lines) = remark_on(number, cells), grade(number, cells)
+            number, remark, (won, lines) = read[0], remark_on(*read), grade(*read)
         rows.append({"student": Path(name.parts[0]).stem, "lesson": number, "hand-in": name,
                      "points": sum(won.values()), "remark": remark} | won)
         pages[f"pages/{name}.txt"] = "\n".join([name.name, *lines, ""])

@@ -82,10 +82,9 @@ def compare(name, function, by_hand, seed):
     good = [case for case in cases if alike(rights[case], found[case])]
     for case in cases:
         if case not in good:
-            way = ""
+            message, way = describe(rights[case], found[case]), ""
             with contextlib.suppress(Exception):        # of calls that Stations does not know
                 way = on_the_way(library, function, lambda: arguments(case))
-            message = describe(rights[case], found[case])
             right = f" It is right with {', '.join(good)}." if good else ""
             return f"tried with {case}: {message}{way}{right}"
     return ""
@@ -209,10 +208,10 @@ def misshaped(rights, found, axes, same_dtype):
     axes: letters of each result."""
     if len(rights) != len(found):
         return f"number of results: {len(found)}, expected {len(rights)}."
-    for i, (x, y) in enumerate(zip(rights, found)):
-        which = f"result {i + 1} " if len(rights) > 1 else "it "
+    for i, (x, y, letters) in enumerate(zip(rights, found, axes), 1):
+        which = f"result {i} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
-            return (f"{which}has the shape {tuple(y.shape)}, expected ({', '.join(axes[i])}), "
+            return (f"{which}has the shape {tuple(y.shape)}, expected ({', '.join(letters)}), "
                     f"here {tuple(x.shape)}.")
         if y.dtype == torch.bool or same_dtype and y.dtype != x.dtype:
             return f"{which}is {y.dtype}, expected {x.dtype}, as the arguments are."
