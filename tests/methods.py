@@ -1,7 +1,4 @@
-"""Small models of the papers' methods, inputs for them, and comparisons of tensors.
-
-Sizes are distinct primes (d is H times k).
-"""
+"""Small models of the methods, their inputs, comparisons. Sizes are distinct primes; D is H K."""
 import zlib
 from types import SimpleNamespace
 
@@ -24,8 +21,6 @@ METHODS = ATTENTIONS | {"aligned": AlignedAttention, "drrnet": DrrNet, "ladranet
 quick = settings(max_examples=12)
 
 
-# ---- Tensors and weights ------------------------------------------------------------------------
-
 def normal(*size, seed=0, scale=1.0):
     generator = torch.Generator().manual_seed(seed)
     return scale * torch.randn(*size, generator=generator, dtype=torch.float64)
@@ -38,10 +33,8 @@ def config(**changes):
 
 
 def large(module, seed=1, scale=1.0):
-    """The module in float64, with weights so large that every part of an equation matters.
-
-    A weight depends on its name and shape alone, so that models with other options share it.
-    """
+    """The module in float64, with large weights, so that every part of an equation matters; they
+    depend on name and shape alone, so that models with other options share them."""
     module = module.double().eval()
     for name, p in module.named_parameters():
         size = 2 * scale / p[0].numel() ** 0.5 if p.dim() > 1 else scale
@@ -85,8 +78,7 @@ def far(one, two):
 
 
 def against(got, loop, *tensors):
-    """Compares each row of a batch with its oracle. got: one tensor or several. loop: the oracle,
-    a function of one row of each of the `tensors`, as lists."""
+    """Compares got, one tensor or several, with `loop`, the oracle, of each row of `tensors`."""
     for b, row in enumerate(zip(*(x.tolist() for x in tensors), strict=True)):
         want = loop(*row)
         parts = [(got, want)] if isinstance(got, torch.Tensor) else zip(got, want, strict=True)
@@ -113,8 +105,6 @@ def silent(model, out):
     return {name for name, p in model.named_parameters()
             if p.requires_grad and (p.grad is None or not p.grad.abs().max() > 1e-12)}
 
-
-# ---- Methods and their inputs -------------------------------------------------------------------
 
 def method(name, seed=1, **options):
     return large(ATTENTIONS[name](config(), attention_size=A, **options), seed)
@@ -156,15 +146,15 @@ def vocabulary(words=19, characters=13, vectors=None):
 
 def drr(seed=1, scale=0.7, classes=3, vectors=None, **options):
     """DRr-Net, small enough for loops. β is small, so that every weight counts."""
-    sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11, steps=3,
-                 beta=2.0)
-    made = METHODS["drrnet"](vocabulary(vectors=vectors), classes, **(sizes | options))
+    sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11, steps=3)
+    options = sizes | {"beta": 2.0} | options
+    made = METHODS["drrnet"](vocabulary(vectors=vectors), classes, **options)
     return large(made, seed, scale)
 
 
 def ladra(seed=1, scale=0.5, classes=3, layers=3, **options):
-    sizes = dict(attention_size=5, beta=2.0)
-    made = METHODS["ladranet"](config(num_layers=layers), classes, **(sizes | options))
+    options = {"attention_size": 5, "beta": 2.0} | options
+    made = METHODS["ladranet"](config(num_layers=layers), classes, **options)
     return large(made, seed, scale)
 
 
