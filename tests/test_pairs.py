@@ -260,8 +260,7 @@ def test_round_trips(tmp_path_factory, rows, end):
 
 
 @pytest.mark.parametrize("name, content, message", [
-    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n",
-     ":2: .*found A dog., A cat., 1; .*--columns"),
+    ("a.tsv", "\nA dog.\tA cat.\t1\na\tb\t1\n", ":2: .*found A dog., A cat., 1; .*--columns"),
     ("a.tsv", GOOD + 'he said "hi\tb\t1\nthere" she\t1\n', ":3: expected 3 .*found 2"),
     ("a.tsv", GOOD + "a\tb\t2.5\n", ":2: .*0, 1"), ("a.tsv", GOOD, ": .*no pair"),
     ("a.tsv", f"{GOOD}\ufeff{GOOD}", ":2: .*header"),
@@ -282,28 +281,27 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}),
     (["1", "5", "3"], (), {"scores": True}), (["0", ""], "train.tsv:3: ", {}),
     (["1", "1"], "train.tsv: .* 1 dif", {}), (["0.5", "NA"], "train.tsv:3: ", {}),
+    (["0.5", "1e999"], "train.tsv:3: ", {}), (["0.5", "1.5"], "'0.5'", {"positive": "0.5"}),
     ([f"This is text {i}." for i in range(20)], "20 different labels of 20 pairs", {}),
-    (["0.5", "1.5"], "dev.tsv:2: ", {"dev": ["1e999"]}),
-    (["0,5", "1", "50%"], "train.tsv: .* as 0,5, 50% look .*--no-scores", {}),
-    (["0.5", "1.5"], "--positive '0.5'", {"positive": "0.5"})])
+    (["0,5", "1", "50%"], "train.tsv: .* as 0,5, 50% look .*--no-scores", {})])
 def test_own_labels(tmp_path, labels, names, more):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given. Two
     classes have an F1. names: of the classes, () for scores, or a mistake's line."""
-    dev, positive, given = more.get("dev", labels), more.get("f1", ""), more.keys() - {"dev", "f1"}
-    files = [write_file(tmp_path, name, GOOD + "".join(f"a\tb\t{label}\n" for label in rows))
-             for name, rows in (("train.tsv", labels), ("dev.tsv", dev), ("test.tsv", dev))]
-    arguments = {name: more[name] for name in given}
+    positive, given = more.get("f1", ""), {name: more[name] for name in more.keys() - {"f1"}}
+    parts = "train", "dev", "test"
+    files = [write_file(tmp_path, f"{part}.tsv",
+                        GOOD + "".join(f"{part}\tb\t{label}\n" for label in labels))
+             for part in parts]
     if isinstance(names, str):
         with pytest.raises(ValueError, match=names):
-            own_task(*files, **arguments)
+            own_task(*files, **given)
         return
-    task, splits = own_task(*files, **arguments)
+    task, splits = own_task(*files, **given)
     values = [names.index(text) if names else float(text) for text in labels]
-    assert task.labels == names and set(splits) == {"train", "dev", "test"}
-    assert all([pair.label for pair in pairs] == values for pairs in splits.values())
+    assert splits == {part: [Pair(part, "b", value) for value in values] for part in parts}
     metrics = ("accuracy", "f1") if positive else ("accuracy",)
     assert task.metrics == (metrics if names else ("pearson", "spearman"))
-    assert task.positive == positive
+    assert task.labels == names and task.positive == positive
 
 
 # ---- Pairs on their way in and out
