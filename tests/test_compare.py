@@ -19,7 +19,6 @@ from support.pairs import seen_in_training
 pytestmark = pytest.mark.usefixtures("workplace")
 GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5", "--vary", "model", "bert", "dafa",
         "--seeds", "2"]
-TOY = "--task toy --out G --vary model bert dafa".split()
 
 
 def command(*args):
@@ -81,13 +80,13 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
 def test_what_is_run(faked, capsys):
     """Every combination is, and what is there is not again. A value's own options win. A task is a
     column, and so is what varies beside the first option."""
-    assert command(*TOY, "--seeds", "2", "--seed", "5") == 0
+    toy = "--task toy --out G --seed 5 --vary model bert dafa".split()
+    assert command(*toy, "--seeds", "2") == 0
     assert [(x["model"], x["seed"]) for x in faked] == [
         ("bert", 5), ("bert", 6), ("dafa", 5), ("dafa", 6)]
-    more = ["--task", "toy", "--out", "G", "--vary", "model", "bert", "dafa",
-            "dafa --layers all --without fusion --lr 1e-4", "--lr", "2e-3", "--workers", "1"]
-    refused("G/bert-seed5 lr", *more, "--seed", "5", by=command)
-    assert command(*more[:-4], "--seeds", "3", "--seed", "5", "--workers", "1") == 0
+    toy += ["dafa --layers all --without fusion --lr 1e-4", "--workers", "1"]
+    refused("G/bert-seed5 lr", *toy, "--lr", "2e-3", by=command)
+    assert command(*toy, "--seeds", "3") == 0
     assert [(x["model"], x.get("layers"), x.get("lr"), x["seed"]) for x in faked[4:]] == [
         ("bert", None, None, 7), ("dafa", None, None, 7),
         *(("dafa", "all", 1e-4, seed) for seed in (5, 6, 7))]
