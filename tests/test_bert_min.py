@@ -149,13 +149,12 @@ OF_ROBERTA = PairTokenizer.from_folder(FIXTURES / "tiny_roberta_hf", ROBERTA)
 
 def tiny_tokenizer(folder, more=(), **settings):
     """The tokenizer of VOCAB and more. settings: of tokenizer_config.json."""
-    (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n", "utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True} | settings))
+    write_file(folder, "vocab.txt", "\n".join(VOCAB) + "\n")
+    write_file(folder, "tokenizer_config.json", json.dumps({"do_lower_case": True} | settings))
     return PairTokenizer.from_folder(folder, config(vocab_size=len(VOCAB) + len(more)))
 
 
 def ids_of(tokenizer, a, b=""):
-    """The whole pair, without words."""
     return tokenizer.encode(a, None, b, None, 1000)[0]
 
 
