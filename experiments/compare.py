@@ -234,10 +234,12 @@ def exact_p(pairs):
         both, middle = [*a, *b], len(a) * (len(a) + len(b) + 1)
         ranks = [sum(2 * (y < x) + (y == x) for y in both) + 1 for x in both]
         far += sum(ranks[:len(a)]) - middle
+        # (number of chosen scores, their sum) -> ways
         chosen = Counter({(0, total - middle): number for total, number in ways.items()})
         for rank in ranks:
             for (count, total), number in [*chosen.items()]:
-                chosen[count + 1, total + rank] += number
+                if count < len(a):
+                    chosen[count + 1, total + rank] += number
         ways = {total: number for (count, total), number in chosen.items() if count == len(a)}
     as_far = sum(count for total, count in ways.items() if abs(total) >= abs(far))
     return as_far / sum(ways.values())
