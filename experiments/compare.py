@@ -33,14 +33,14 @@ from pathlib import Path
 import numpy as np
 
 import train
-from run import lock_folder, made_here, open_run, score_test, sha256_of_pairs
+from run import lock_folder, made_here, make_reader, open_run, score_test, sha256_of_pairs
 from settings import add_options, read_options
 from support import machine
 from support.datasets import load_pairs, load_test_splits
 from support.errors import expecting, prefix_errors, refuse
 from support.files import check_free, read_json, write_text
 from support.machine import print_once
-from support.options import Arguments, own_sums, run_command
+from support.options import Arguments, run_command
 from support.pairs import seen_in_training
 from support.summary import draw_line, draw_text, svg_page
 
@@ -99,7 +99,7 @@ def check_run(place, given, test):
     if test:
         load_test_splits(settings)
     sums = {"pairs_sha256": sha256_of_pairs({x: splits[x] for x in seen_in_training(splits)}),
-            "own": own_sums(model=settings.model, parser=settings.parser or "")}
+            "own": make_reader(settings, recipe)[1]}
     asked = asdict(settings) | asdict(recipe) | sums
     for file in (place / "config.json", place / "result.json"):  # the first while a run trains
         if file.exists():
