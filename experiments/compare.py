@@ -168,6 +168,8 @@ def read_scores(places):
         with expecting(path, "the scores of a group", "it is damaged, or made by other code"):
             table_of(content["runs"])
         found += content["runs"]
+    refuse(len({Path(place).resolve() for place in places}) < len(places), "--show: a group is "
+           "named twice, so that each of its seeds would count twice; name it once")
     return found
 
 
