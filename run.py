@@ -14,7 +14,6 @@ Left out: the equations (semmatch, reread, bert_min), the loop (train).
 import contextlib
 import copy
 import fcntl
-import functools
 import hashlib
 import io
 import itertools
@@ -31,7 +30,7 @@ from tqdm import tqdm
 import batches
 from bert_min import Bert, BertConfig, PairTokenizer, SelfAttention, load_bert, read_checkpoint
 from semmatch import Matcher
-from settings import METHODS, Recipe, Settings, method_options
+from settings import Recipe, Settings, method_options
 from support import influence, machine, summary
 from support.biaffine import PARSER
 from support.checkpoints import find_bert, load_saved
@@ -133,9 +132,6 @@ def load_run(path: Path, model: str | None = None, parser: str | None = None, de
     A file alone decides neither which code runs nor how many processes start: `model` and `parser`
     name somebody's own class and function again. changes: new values of workers, data_dir. The
     caller's random state stays.
-
-    Our own classes are built without memory, and get the tensors of the file. A class of the user's
-    is built as in training, because it may hold tensors that no file has.
     """
     other = changes.keys() - {"workers", "data_dir"}
     refuse(other, f"--{' --'.join(other)}: belongs to training, or is no option; a run takes "
@@ -154,7 +150,7 @@ def load_run(path: Path, model: str | None = None, parser: str | None = None, de
     recipe = replace(recipe, device=device or recipe.device,
                      precision=precision or recipe.precision)
     reader, sums = make_reader(settings, recipe)
-    encoder, ours = None, settings.model in METHODS
+    encoder = None
     with made_here(path):
         if reader.prior:
             reader.prior.load(saved["prior"])
@@ -163,15 +159,9 @@ def load_run(path: Path, model: str | None = None, parser: str | None = None, de
         else:
             encoder = BertConfig(**saved["encoder"])
             reader.tokenizer = PairTokenizer.from_state(saved["tokenizer"])
-        building = machine.without_weights() if ours else contextlib.nullcontext()
-        with torch.random.fork_rng([]), building:
+        with torch.random.fork_rng([]):
             network, _ = build_model(settings, recipe, task, reader, encoder)
-        kinds = {name: x.is_floating_point() for name, x in network.state_dict().items()}
-        network.load_state_dict(saved["weights"], assign=ours)
-        other = [name for name, x in saved["weights"].items()
-                 if kinds[name] != x.is_floating_point()]
-        refuse(other, f"numbers of another kind in {join_names(other)}")
-        network = network.float() if ours else network  # a file may hold float16, to be small
+        network.load_state_dict(saved["weights"])
     for name, sha256 in sums.items():
         if begun["own"].get(name, sha256) != sha256:
             print_once(f"{path}: {name}: the file has changed since training; answers may differ")
@@ -321,14 +311,6 @@ def draw_small_weights(model):
                 torch.nn.init.xavier_uniform_(gate)
 
 
-@functools.cache
-def prepare_forks():
-    """Lets a process that is forked later, once a run is open, answer too."""
-    os.register_at_fork(before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release,
-                        after_in_child=ONE_AT_A_TIME.release)  # else it may stay locked there
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))  # no others are copied
-
-
 # ---- The model in use ---------------------------------------------------------------------------
 
 class Run:
@@ -351,7 +333,6 @@ class Run:
         self.encoder = encoder
         self.begun = begun
         machine.prepare_device(recipe.device)
-        prepare_forks()
         self.model = model.to(recipe.device)
 
     def state(self):

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.overrides import TorchFunctionMode
 from tqdm import tqdm
 
 from support.errors import visible
@@ -156,21 +155,3 @@ def versions(device):
     return {"python": platform.python_version(), "torch": torch.__version__,
             "numpy": np.__version__, "gpu": gpu, "threads": torch.get_num_threads(),
             "processor": platform.processor() or platform.machine()}
-
-
-# ---- Models without weights ---------------------------------------------------------------------
-
-class NoDraws(TorchFunctionMode):
-    """Context manager: normal_ leaves a tensor as it is. (On "meta" it loads torch's compiler.)"""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function.__name__ == "normal_":
-            return args[0] if args else kwargs["tensor"]
-        return function(*args, **kwargs or {})
-
-
-@contextlib.contextmanager
-def without_weights():
-    """Context manager: a model that is made inside has no memory yet, and no numbers are drawn."""
-    with torch.device("meta"), NoDraws():
-        yield
