@@ -5,8 +5,6 @@ numbers for L tokens, which autograd would keep for the backward pass. Both pass
 pairs block by block, and the backward pass computes its blocks again; torch.cdist does the same
 for distances. Memory: B·L·L scores and one block, so it grows with L², never with L²·A.
 
-Under torch.export each score is one line without blocks, whose size depends on the input's size.
-
 The functions take what an equation has, in any precision, also under autocast, and compute in
 float32 or wider: bfloat16's 8 bits would round scores that differ to the same number.
 
@@ -92,19 +90,10 @@ def wider(*tensors):
 def additive_scores(keys, queries, w):
     """score_ij = wᵀ tanh(keys_j + queries_i): the additive attention of Bahdanau et al. (2015).
 
-    Under torch.export, keys and queries are clamped to ±43, in float64 ±350, where e^(2x) is finite
-    and above 0. This changes a score only if a key and a query beyond ±30 have opposite signs.
-
     Args: keys, queries: (B, L, A); w: (A,).
     Returns: (B, L, L), row i belongs to queries_i.
     """
-    keys, queries, w = wider(keys, queries, w)
-    if not torch.compiler.is_compiling():
-        return AdditiveScores.apply(keys, queries, w)  # (B, L, L)
-    limit = LIMIT[keys.dtype]
-    keys, queries = ((2 * x.clamp(-limit, limit)).exp() for x in (keys, queries))
-    r = 1 / (1 + keys[:, None] * queries[:, :, None])  # (B, L, L, A)
-    return w.sum() - 2 * (r * w).sum(-1)  # (B, L, L)
+    return AdditiveScores.apply(*wider(keys, queries, w))  # (B, L, L)
 
 
 def l1_distances(q, k):
@@ -116,8 +105,6 @@ def l1_distances(q, k):
     Args: q, k: (B, H, L, A). Returns: (B, H, L, L), row i belongs to q_i.
     """
     q, k = wider(q, k)
-    if torch.compiler.is_compiling():
-        return (q[..., :, None, :] - k[..., None, :, :]).abs().sum(-1)  # (B, H, L, L)
     pairs = max(1, q.shape[2] * k.shape[2] * k.shape[3])
     many = max(1, BLOCK.get(k.device.type, 2 ** 22) // pairs)
     blocks = zip(q.flatten(0, 1).split(many), k.flatten(0, 1).split(many), strict=True)

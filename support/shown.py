@@ -4,7 +4,7 @@
         logits = model(**batch)     # seen["layer0"]["attention"]: what the first layer noted
 
 A model calls `note(name=tensor)`, which does nothing unless somebody looks. Another thread records
-nothing of this one's. Under torch.compile and torch.export nobody looks.
+nothing of this one's.
 
 A method names its equations as attributes of its class, so that another function can take an
 equation's place:
@@ -16,8 +16,6 @@ import contextlib
 import contextvars
 from collections.abc import Callable
 from typing import NamedTuple
-
-import torch
 
 from support.errors import join_names
 
@@ -46,8 +44,8 @@ def recording():
 
 
 def looked_at():
-    """Does somebody record what is noted here? Never while the model is compiled or exported."""
-    return not torch.compiler.is_compiling() and SEEN.get() is not None
+    """Does somebody record what is noted here?"""
+    return SEEN.get() is not None
 
 
 def note(**tensors):
@@ -56,29 +54,26 @@ def note(**tensors):
         SEEN.get().update((name, x.detach()) for name, x in tensors.items())
 
 
+@contextlib.contextmanager
 def scope(name):
     """Context manager: what is noted in it stands in a dict of this name."""
-    return noted_inside(lambda inner: SEEN.get().update({name: inner}))
-
-
-def heads_in_batch(heads):
-    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
-    return noted_inside(lambda inner: note(
-        **{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()}))
-
-
-def noted_inside(keep):
-    """Context manager: `keep` gets the dict of what is noted in it. If nobody looks, nothing is
-    done, by a context that torch's compiler knows."""
-    return collecting(keep) if looked_at() else contextlib.nullcontext()
+    if not looked_at():
+        yield
+        return
+    with recording() as inner:
+        yield
+    SEEN.get()[name] = inner
 
 
 @contextlib.contextmanager
-def collecting(keep):
-    """Context manager, as noted_inside is while somebody looks."""
+def heads_in_batch(heads):
+    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
+    if not looked_at():
+        yield
+        return
     with recording() as inner:
         yield
-    keep(inner)
+    note(**{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()})
 
 
 # ---- Options and equations of a method ----------------------------------------------------------

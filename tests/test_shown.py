@@ -30,17 +30,6 @@ def test_who_sees_what_is_noted():
     assert outer["x"] == 1 and not outer["x"].requires_grad and SEEN.get() is None
 
 
-@pytest.mark.parametrize("name, sizes", [("dafa", {}), ("ladranet", {"steps": 2})])
-def test_a_model_is_exported(name, sizes):
-    """Also while somebody looks, who then sees nothing: no note breaks the graph."""
-    model, x = whole(name, **sizes).float(), batch(name, [(3, 4), (2, 2)])
-    x = {key: part.float() if part.is_floating_point() else part for key, part in x.items()}
-    with recording() as seen:
-        exported = torch.export.export(model, (), x, strict=True).module()
-    assert seen == {}
-    torch.testing.assert_close(exported(**x), model(**x))
-
-
 def first_value(function):
     """A function that returns what `function` returns, its first tensor doubled."""
     def doubled(*inputs, **named):
