@@ -167,15 +167,9 @@ def check_method(settings):
     """Raises ValueError if the class that --model names, or --parser, does not fit the settings."""
     method, model = settings.method, settings.model
     in_layers = issubclass(method, SelfAttention) and method is not SelfAttention
-    if in_layers:
-        changed = {name for name in ("attend", "forward", "project", "prior", "neutral")
-                   if getattr_static(method, name) is not getattr_static(SelfAttention, name)}
-        refuse(not changed - {"prior", "neutral"},
-               f"--model {model}: has no method attend, so that it would be plain attention")
-        refuse("prior" in changed and not hasattr(method, "spread"), f"--model {model}: has a "
-               "prior, and no method spread(self, prior, word_index, segment)")
-        refuse("neutral" in changed and "prior" not in changed,
-               f"--model {model}: has a method neutral, and no prior that could be neutral")
+    own_prior = getattr_static(method, "prior", None) is not getattr_static(SelfAttention, "prior")
+    refuse(in_layers and own_prior and not hasattr(method, "spread"), f"--model {model}: has a "
+           "prior, and no method spread(self, prior, word_index, segment)")
     if ":" in model:
         for name in uncalled(method, source_of(model).read_text("utf-8", "replace")):
             raise ValueError(f"--model {model}: nothing calls its {name}; name it as its base class"

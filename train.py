@@ -268,43 +268,38 @@ def write_steps(run, waiting):
 
 # ---- A training from its beginning to its end ---------------------------------------------------
 
-def begin(given):
-    """Trains a new run. given: dict of options; with "test" it scores test, too.
+def begin(test=False, **given):
+    """Trains a new run. test: score test, too. given: options, as on the command line.
 
     Returns: (the run's folder, dict of result.json, with test's metrics where asked for)
     """
-    test = given.get("test", False)
-    settings, recipe = read_options({name: x for name, x in given.items() if name != "test"})
+    settings, recipe = read_options(given)
     machine.prepare_device(recipe.device)  # a mistake is found before there is a folder
     if test:
         load_test_splits(settings)  # a missing file is found before hours of training
     name = f"{settings.task_name}-{settings.model.rpartition(':')[2]}"
     folder = machine.gather(new_folder(settings.out, name) if main_process() else None)[0]
-    with lock_folder(folder), machine.few_threads(recipe.bert == "scratch"):
+    with lock_folder(folder):
         with machine.main_process_first():  # which downloads and parses; the others find it done
             run, examples = new_run(settings, recipe, folder, *load_pairs(settings))
         check_saved(run)
         return folder, train_run(run, examples, test)
 
 
-def resume(folder, given):
-    """Continues the training in a folder. given: dict of the options that load_run takes, and
-    "test". Returns: as `begin`.
-    """
-    folder, test = Path(folder), given.get("test", False)
-    path, given = folder / "last.pt", {name: x for name, x in given.items() if name != "test"}
+def resume(folder, test=False, **given):
+    """Continues the training in a folder. given: options that load_run takes. Else as `begin`."""
+    folder = Path(folder)
     with lock_folder(folder):
-        run, saved = load_run(path, **given)
+        run, saved = load_run(folder / "last.pt", **given)
         refuse(run.settings.parser and not saved["settings"]["parser"],
                f"--parser {run.settings.parser}: the run has the shipped parser; leave it out")
         if test:
-            load_test_splits(run.settings)  # as `begin` does
-        with machine.few_threads(run.recipe.bert == "scratch"):
-            with machine.main_process_first():
-                task, splits = load_pairs(run.settings)
-                check_pairs(run, task, splits)
-                examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
-            return folder, train_run(run, examples, test, saved)
+            load_test_splits(run.settings)
+        with machine.main_process_first():
+            task, splits = load_pairs(run.settings)
+            check_pairs(run, task, splits)
+            examples = {name: run.examples(splits[name]) for name in seen_in_training(splits)}
+        return folder, train_run(run, examples, test, saved)
 
 
 def train_run(run, examples, test, saved=None):
@@ -313,7 +308,8 @@ def train_run(run, examples, test, saved=None):
     examples, saved: see training_loop.
     """
     summary.describe_training(run, examples)
-    result = finish_training(run, examples, training_loop(run, examples, saved))
+    with machine.few_threads(run.recipe.bert == "scratch"):
+        result = finish_training(run, examples, training_loop(run, examples, saved))
     if test:
         result["metrics"] |= score_test(run)
     return result
@@ -404,9 +400,9 @@ def main(argv=None):
         if "run" in given:
             use_run(given.pop("run"), **given)
         elif "resume" in given:
-            summary.show_result(*resume(given.pop("resume"), given))
+            summary.show_result(*resume(given.pop("resume"), **given))
         else:
-            summary.show_result(*begin(given))
+            summary.show_result(*begin(**given))
 
 
 if __name__ == "__main__":

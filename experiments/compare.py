@@ -117,9 +117,9 @@ def train_run(place, given, test):
     ended, tested = ((place / file).exists() for file in ("result.json", "test.json"))
     here = {option: given[option] for option in {"model", "parser", *HERE} & given.keys()}
     if not ended and (place / "last.pt").exists():
-        train.resume(place, here)
+        train.resume(place, **here)
     elif not ended:
-        train.begin(given | {"out": str(place)})
+        train.begin(**given | {"out": str(place)})
     if test and not tested:
         score_test(open_run(place, **here))
 

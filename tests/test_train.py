@@ -294,7 +294,7 @@ PRIOR = ("import numpy as np; from priors import DependencyPrior as P; prior = c
 @pytest.mark.parametrize("base, body, words", [
     ("SelfAttention", ATTEND + "hidden[:, :1]", "Mine.attend 1, 64)"),
     ("SelfAttention", "ABLATIONS = ['gate']; " + ATTEND + "None", "Mine.attend NoneType"),
-    ("SelfAttention", "def atend(self, hidden): return hidden", "attend"),
+    ("SelfAttention", "def atend(self, hidden): return hidden", "atend"),
     ("SelfAttention", ATTEND + "hidden; prior = lambda *given: 3", "spread"),
     ("DafaAttention", "prior = staticmethod(lambda a, b: len(a) == len(b))", "words_prior bool"),
     ("DafaAttention", "from priors import words_prior; prior = words_prior(lambda a, b: [a, b])",
