@@ -30,7 +30,7 @@ def faked(monkeypatch):
     """The list, which grows, of the options of trainings that only write a result."""
     trained = []
 
-    def begin(given):
+    def begin(**given):
         trained.append(given)
         refuse(given.get("lr") == 9, "the loss is nan")
         settings, recipe = read_options(given)
