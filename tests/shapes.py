@@ -4,15 +4,13 @@ A module states its axis letters once, in a block `# Axes: B batch, L tokens, d 
 that changes a shape ends with the new shape: `hidden = self.word(ids) + position  # (B, L, d)`. A
 `Tracer` looks at each such line after it has run: the assigned or returned value must have this
 shape. Within one call of a function, a letter means one size. A docstring's `q, k: (B, L, d)` binds
-the letters of arguments. Two letters mean two sizes in one of the function's calls at least: else
-one may be the other, as d, which nothing else binds, may be L in (B, L, d).
+the letters of arguments.
 
 An axis is a letter, a number, or a form such as `2*d` or `n+1`. A comment that cannot be checked is
 an error: a letter outside the legend, a shape on any other kind of line, words behind a shape.
 """
 import ast
 import functools
-import itertools
 import re
 import sys
 from pathlib import Path
@@ -22,7 +20,7 @@ ARGUMENTS = re.compile(r"((?:\w+, )*\w+):? (?:bool |int64 )?\(([\w*+, ]+?),?\)(?
 
 
 def read_shapes(path):
-    """dict line -> (its statement, the shape in its comment, a list of axes)."""
+    """dict line -> (place, name that the line assigns to or None, the axes of its comment)."""
     source, shapes = Path(path).read_text("utf-8"), {}
     legend = re.search(r"^# Axes:(.*(?:\n# .*)*)", source, re.M)
     legend = legend[1].replace("\n#", "").split(",") if legend else []
@@ -36,20 +34,18 @@ def read_shapes(path):
             axes = [axis for axis in comment[1].split(", ") if axis]
             parts = [AXIS.fullmatch(axis) for axis in axes]
             strange = not all(parts) or {part[2] for part in parts} - letters - {None}
-            if strange or comment[2] or line not in statements:
-                raise ValueError(f"{path}:{line}: letters that are not in the legend, words behind "
-                                 f"it, or no `name = ...` or `return ...` before it")
+            assert not strange and not comment[2] and line in statements, f"{path}:{line}"
+            name = getattr(statements[line], "targets", [ast.Name(None)])[0].id
             lines = range(statements[line].lineno, line + 1)
-            shapes |= dict.fromkeys(lines, (statements[line], axes))
+            shapes |= dict.fromkeys(lines, (f"{path}:{line}", name, axes))
     return shapes
 
 
 @functools.cache
 def arguments(docstring):
     """[(name, its axes), ...] of a docstring's `q, k: (B, L, d)`."""
-    found = [(names.split(", "), axes.split(", ")) for names, axes in ARGUMENTS.findall(docstring)]
-    return [(name, axes) for names, axes in found if all(map(AXIS.fullmatch, axes))
-            for name in names]
+    return [(name, axes.split(", ")) for names, axes in ARGUMENTS.findall(docstring)
+            for name in names.split(", ")]
 
 
 def fits(size, axes, bound):
@@ -66,15 +62,11 @@ def fits(size, axes, bound):
 
 class Tracer:
     """Context manager. Afterwards `wrong` lists the comments that a value did not fit, `never_run`
-    the comments that no call has reached, and `alike` a function's letters of one size each time.
-    """
+    the comments that no call has reached."""
 
     def __init__(self, paths):
         self.shapes, self.wrong = {str(path): read_shapes(path) for path in paths}, []
-        self.apart = {}                         # two letters of a function -> had they two sizes?
-        self.never_run = {f"{Path(path).name}:{statement.end_lineno}"
-                          for path, shapes in self.shapes.items()
-                          for statement, _ in shapes.values()}
+        self.never_run = {place for shapes in self.shapes.values() for place, *_ in shapes.values()}
 
     def __enter__(self):
         self.before = sys.gettrace()
@@ -83,10 +75,6 @@ class Tracer:
 
     def __exit__(self, *_):
         sys.settrace(self.before)
-
-    @property
-    def alike(self):
-        return {letters for letters, apart in self.apart.items() if not apart}
 
     def enter(self, frame, event, value):
         """Follows each call of a function in these files, except comprehensions."""
@@ -103,22 +91,15 @@ class Tracer:
             nonlocal running
             here = shapes.get(frame.f_lineno) if event == "line" else None
             if running and event != "exception":
-                statement, axes = running
-                returns = isinstance(statement, ast.Return)
-                if here is running or returns and event == "line":      # `with` ends after `return`
+                place, name, axes = running
+                if here is running or not name and event == "line":     # `with` ends after `return`
                     return follow
-                value = value if returns else frame.f_locals[statement.targets[0].id]
-                line = f"{Path(path).name}:{statement.end_lineno}"
-                self.never_run.discard(line)
+                value = frame.f_locals[name] if name else value
+                self.never_run.discard(place)
                 shape = getattr(value, "shape", None)
                 if shape is None or not fits(tuple(shape), axes, bound):
-                    self.wrong.append(f"{line}: {axes}, found {shape}, letters {bound}")
+                    self.wrong.append(f"{place}: {axes}, found {shape}, letters {bound}")
             running = here
-            if event == "return":
-                function = f"{Path(path).name}:{frame.f_code.co_firstlineno}"
-                for one, other in itertools.combinations(sorted(bound), 2):
-                    apart = self.apart.get((function, one, other), False)
-                    self.apart[function, one, other] = apart or bound[one] != bound[other]
             return follow
 
         return follow
