@@ -394,24 +394,23 @@ class Run:
     def influence(self, pairs: Iterable) -> dict:
         """How much the answers to these pairs depend on the method.
 
-        Returns: dict: "pairs", their number; "metric"; "score", if they are labelled, and "roc_auc"
-        of two classes; "changes", dict name of a change -> dict of "score", "roc_auc", and of
-        "answers" and "moved" as influence.measure defines them.
+        Returns: dict: "pairs", their number; "metric"; "score", if they are labelled; "changes",
+        dict name of a change -> dict of "score", and of "answers" and "moved" as influence.measure
+        defines them.
         """
         examples, metric = self.examples(pairs), self.task.metrics[0]
-        before = self.logits(examples)
-        logits = {name: self.logits(examples, change) for name, change in self.changes().items()}
         labels = [pair.label for pair in examples.pairs]
 
         def score(logits):
             if None in labels:
                 return {}
-            scores, _ = score_logits(self.task, labels, logits)
-            names = {"score": metric, "roc_auc": "roc_auc"}
-            return {name: scores[key] for name, key in names.items() if key in scores}
+            return {"score": score_logits(self.task, labels, logits)[0][metric]}
 
-        changes = {name: score(after) | influence.measure(before, after, self.task.regression)
-                   for name, after in logits.items()}
+        before, changes = self.logits(examples), {}
+        for name, change in self.changes().items():
+            after = self.logits(examples, change)
+            moved = influence.measure(before, after, self.task.regression)
+            changes[name] = score(after) | moved
         return {"pairs": len(labels), "metric": metric} | score(before) | {"changes": changes}
 
     def evaluate(self, pairs: Iterable) -> dict[str, float]:

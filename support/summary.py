@@ -93,16 +93,14 @@ def metrics_table(metrics, positive=None):
 
 def influence_table(influence, split):
     """Text: the dict that Run.influence returned for a split, a row for each change."""
-    metric, ranked = influence["metric"], "roc_auc" in influence
     changed, moved, unit, form = "answers changed", "probability moves by, points", 100, ".1f"
-    if metric == "pearson":
+    if influence["metric"] == "pearson":
         changed, moved, unit, form = "scores moved by 0.1 std", "score moves by", 1, ".3g"
-    rows = [[f"without a part, {split}", metric, *["ROC AUC"] * ranked, changed, moved]]
-    for name, x in {"as it is": influence, **influence["changes"]}.items():
-        row = [name] + [f"{100 * x[score]:.1f}" for score in ("score", "roc_auc") if score in x]
-        if "moved" in x:
-            row += [f"{100 * x['answers']:.1f} %", f"{unit * x['moved']:{form}}"]
-        rows.append(row + [""] * (len(rows[0]) - len(row)))
+    rows = [[f"without a part, {split}", influence["metric"], changed, moved],
+            ["as it is", f"{100 * influence['score']:.1f}", "", ""]]
+    for name, x in influence["changes"].items():
+        rows.append([name, f"{100 * x['score']:.1f}", f"{100 * x['answers']:.1f} %",
+                     f"{unit * x['moved']:{form}}"])
     return align_columns(rows)
 
 
