@@ -16,7 +16,7 @@ from priors import relation_matrix
 from semmatch import DafaAttention
 from small_runs import write_file
 from support import lexicon
-from support.lexicon import Facts, Table
+from support.lexicon import Table
 from support.parses import Parse
 
 # Few words and relations, so that pairs often match; some differ only in case, some are like ROOT.
@@ -47,10 +47,6 @@ def trees(draw):
 
 # Random pairs rarely match to the leaves; a tree and itself do.
 pairs = st.tuples(trees(), trees()) | trees().map(lambda tree: (tree, tree))
-
-
-def test_words_are_equal_up_to_case():
-    assert priors.equal_words(["Straße", "dog"], ["STRASSE"]).tolist() == [[1], [0]]
 
 
 @settings(max_examples=100)
@@ -95,18 +91,13 @@ def test_a_table_relates_what_its_pairs_say():
         a, b = (lexicon.facts(text.split()) for text in (x, y))
         swapped = relation_matrix(b, a).transpose(1, 0, 2)[..., [0, 1, 3, 2, 4]]
         np.testing.assert_array_equal(swapped, relation_matrix(a, b))
-    # a synonym alone: eats may have fewer senses, one sense of eat may be a hypernym of another
-    eat = Facts({"dine", "corrode"}, set(), {"corrode"}, {"act"})
-    eats = Facts({"dine"}, set(), {"corrode"}, {"act"})
-    assert priors.related(eats, eat) == priors.related(eat, eats) == (True, *[False] * 4)
 
 
 def test_equal_words_are_synonyms_and_nothing_else(wordnet):
     """In WordNet one verb force is the antonym of another verb force, and so with eat."""
     assert cells(Table(TABLE), "on zzyzx", "on zzyzx") == {"on-on synonym"}
-    for x, y in (("force", "force"), ("eat", "eats"), ("New", "new")):
+    for x, y in (("force", "force"), ("eat", "eats"), ("eats", "eat"), ("New", "new")):
         assert cells(wordnet, x, y) == {f"{x}-{y} synonym".lower()}
-    assert not cells(wordnet, "zzyzx of", "zzyzx of")
     words = "A In as it he I No was be can WILL n't 's . `` ( $ % dont cant Wont im hes whos"
     words = words.split() + ["", " ", "_", "\ud800", "\U0001f600"]
     assert wordnet.facts(words) == [None] * len(words)
