@@ -42,8 +42,7 @@ from support.options import own_parser, own_sums
 from support.pairs import (Prediction, Task, as_pairs, check_logits, loss_sum, predictions_of,
                            score_logits, seen_in_training)
 from support.shown import recording
-from support.tables import (is_csv, pair_rows, prediction_cells, prediction_columns, read_table,
-                            table_text)
+from support.tables import is_csv, prediction_cells, prediction_columns, read_table, table_text
 from support.words import Vocabulary, learn_words
 
 FORMAT = 2   # of best.pt and last.pt; commit e5a3c6f was the last with format 1
@@ -484,13 +483,16 @@ def score_test(run):
 
 
 def predict_file(run, file, columns=(), out=None, stdout=None):
-    """Labels the pairs of a file, or of a split by its name, in a new file, `out` or one in the
-    run's folder. Prints metrics of labelled pairs. A file "-" is stdin, an `out` "-" is `stdout`,
-    and without an `out` stdin is labelled into `stdout`.
+    """Labels the pairs of a file in a new file, `out` or one in the run's folder. Prints metrics of
+    labelled pairs. A file "-" is stdin, an `out` "-" is `stdout`, and without an `out` stdin is
+    labelled into `stdout`. A file that can be read twice is first read to its end, so that a
+    wrong row is found before the work.
 
     Pairs are read, labelled and written PART at a time, so that a large table needs no more memory.
     """
-    header, rows, count = pairs_to_label(run, file, columns)
+    given = file, run.task.labels, False, columns or run.task.columns
+    count = sum(1 for _ in read_table(*given)[1]) if Path(file).is_file() else None
+    header, rows = read_table(*given)
     taken = {*header}.intersection(prediction_columns(run.task))
     refuse(taken, f"{file}: has a column {join_names(sorted(taken))} already; rename it")
     piped, ending = "-" in (out, out or file), ".csv" if is_csv(file) else ".tsv"
@@ -523,20 +525,3 @@ def predict_file(run, file, columns=(), out=None, stdout=None):
     if None not in labels:
         scores, _ = score_logits(run.task, labels, torch.cat(logits))
         print_once(summary.metrics_table({Path(file).name: scores}, run.task.positive))
-
-
-def pairs_to_label(run, file, columns):
-    """(header, iterator over (fields of a row, Pair), number of rows or None) of a file or a split.
-    A file that can be read twice is read once to its end, so that a wrong row is found before the
-    work.
-    """
-    if file == "-" or Path(file).suffix or Path(file).is_file():
-        given = file, run.task.labels, False, columns or run.task.columns
-        count = sum(1 for _ in read_table(*given)[1]) if Path(file).is_file() else None
-        return *read_table(*given), count
-    check_pairs(run, *load_pairs(run.settings))
-    _, splits = load_pairs(run.settings, limited=False)
-    refuse(file not in splits, f"{file}: expected a .tsv or .csv file, or one of "
-           f"{', '.join(splits)}")
-    header, *rows = pair_rows(run.task, splits[file])
-    return header, iter(zip(rows, splits[file])), len(rows)

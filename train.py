@@ -366,8 +366,8 @@ def command_line():
     group.add_argument("--from", dest="run", metavar="RUN",
                        help="use this run; without another option: show its result")
     group.add_argument("--test", action="store_true", help="score the best epoch on test, once")
-    group.add_argument("--predict", metavar="FILE", help="label the pairs of a file or split, into "
-                       "the file --out; -: read stdin, write stdout")
+    group.add_argument("--predict", metavar="FILE", help="label the pairs of a file, into the file "
+                       "--out; -: read stdin, write stdout")
     return parser
 
 

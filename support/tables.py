@@ -89,14 +89,6 @@ def read_table(path, labels=None, need_label=True, columns=()):
     return header, zip((fields for _, fields in again), itertools.chain([first], pairs))
 
 
-def pair_rows(task, pairs):
-    """A header and a row for each pair: both sentences, and the label if all pairs have one."""
-    if any(pair.label is None for pair in pairs):
-        return [[*SENTENCES[:2]], *([pair.a, pair.b] for pair in pairs)]
-    labels = [f"{x.label:.4f}" if task.regression else task.labels[x.label] for x in pairs]
-    return [[*SENTENCES], *([pair.a, pair.b, label] for pair, label in zip(pairs, labels))]
-
-
 def prediction_columns(task):
     """The names of the columns that predictions add: the answer, the probability of each class."""
     return ["prediction", *(f"p({label})" for label in task.labels)]

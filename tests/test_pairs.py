@@ -23,7 +23,7 @@ from support.datasets import (cut_by_sentence, load_pairs, load_task, load_test_
 from support.pairs import (Pair, Prediction, Task, as_pairs, describe_labels, evaluate, hold_out,
                            limit_pairs, loss_sum, metric_title, ranking)
 from support.files import write_text
-from support.tables import (pair_rows, prediction_cells, prediction_columns, read_pairs,
+from support.tables import (SENTENCES, prediction_cells, prediction_columns, read_pairs,
                             table_text)
 
 quick = settings(max_examples=30)
@@ -255,7 +255,8 @@ def test_round_trips(tmp_path_factory, rows, end):
         path = write_file(folder, name, text)
         pairs = [Pair(a.strip(), b.strip(), 0.5) for a, b in texts]
         assert read_pairs(path, ()) == pairs
-        write_text(path, table_text(path, pair_rows(SCORES, pairs)))
+        cells = [[*SENTENCES], *([pair.a, pair.b, "0.5"] for pair in pairs)]
+        write_text(path, table_text(path, cells))
         assert read_pairs(path, ()) == pairs
 
 
@@ -366,7 +367,6 @@ def test_part_of_the_pairs(block, monkeypatch):
     monkeypatch.setattr("support.datasets.load_task", lambda *args: (task, splits))
     given = Settings("rte", held_out=0.2, seed=1)
     assert load_pairs(given)[1] == other
-    assert load_pairs(given, limited=False)[1] == splits     # to predict dev by its name
     fails(lambda: load_pairs(Settings("rte", limit=1)), "--limit", "class 1")
     assert load_test_splits(given) == {"test": splits["test"]}
     splits["test_2"] = [Pair("a", "b")]
@@ -376,20 +376,16 @@ def test_part_of_the_pairs(block, monkeypatch):
 
 
 def test_files_of_predictions(tmp_path):
-    """The label is a column if all pairs have one; a table that is labelled may lack it."""
-    path, answer = tmp_path / "x.tsv", Prediction("same", {"different": 0.25, "same": 0.75})
-    header, row = pair_rows(TWO, [Pair('"a"', "b", 1)])
-    cells = dict(zip(header + prediction_columns(TWO), row + prediction_cells(TWO, answer)))
-    assert cells == {"sentence1": '"a"', "sentence2": "b", "label": "same", "prediction": "same",
-                     "p(different)": "0.250000", "p(same)": "0.750000"}
-    write_file(tmp_path, "x.tsv", GOOD + "a\tb\tsame\nc\td\t\n")
-    pairs = read_pairs(path, TWO.labels, need_label=False)
-    assert pair_rows(TWO, pairs)[1:] == [["a", "b"], ["c", "d"]]
+    """A class has the probability of each; a table that is labelled may lack its labels."""
+    answer = Prediction("same", {"different": 0.25, "same": 0.75})
+    assert dict(zip(prediction_columns(TWO), prediction_cells(TWO, answer))) == {
+        "prediction": "same", "p(different)": "0.250000", "p(same)": "0.750000"}
+    path = write_file(tmp_path, "x.tsv", GOOD + "a\tb\tsame\nc\td\t\n")
+    assert [pair.label for pair in read_pairs(path, TWO.labels, need_label=False)] == [1, None]
     for text, words in (("question1\tquestion2\na\tb\n", "two columns by --columns"),
                         (GOOD + "a\tb\tmaybe\n", "two columns by --columns"),
                         (GOOD.replace("label", "label\tlabel"), "each once")):
         write_file(tmp_path, "x.tsv", text)
         fails(lambda: read_pairs(path, TWO.labels, need_label=False), words)
     fails(lambda: replace(TWO, labels=("same", "same")), "each once", "same, same")
-    assert pair_rows(SCORES, [Pair("a", "b", 1.5)])[1:] == [["a", "b", "1.5000"]]
     assert prediction_cells(SCORES, Prediction(0.12345678, None)) == ["0.123457"]
