@@ -1,33 +1,22 @@
-"""reread.py against its page: oracles in plain loops (oracles/), properties, sizes, weights.
+"""reread.py against its page: oracles in plain loops (oracles/), sizes, weights.
 
-Equations without an oracle of their own have that of their model, whose trace is compared too.
+Most equations have the oracle of their model, whose trace is compared too.
 """
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from methods import (HIDDEN, against, config, drr, equation, ladra, large,
-                     linear, lists, looked, normal, pairs, prefix, quick, same,
+                     linear, lists, looked, normal, pairs, prefix, same,
                      sentences, silent, vocabulary, weights_of)
 from oracles import drrnet, ladranet
-from reread import SPENT, DrrNet, LadraNet
+from reread import DrrNet, LadraNet
 from support.kernels import tanh_scores
 
-B, N, D, A, C = 3, 7, 10, 5, 3
-
-
-def ragged():
-    """Masks of a whole sentence, one with a hole and padding, one with padding only."""
-    mask = prefix([N, 5, 0], N)
-    mask[1, 2] = False
-    return mask
-
-
+B, N, D, A = 3, 7, 10, 5
 DRR_FORMS = [set(), *({part} for part in sorted(DrrNet.ABLATIONS)),
              {"initial-vector", "guide-vector"}]
-LADRA_FORMS = [*((form, set()) for form in [set(), {12}, {14}, {12, 14}, {12, 13, 14}]),
+LADRA_FORMS = [*((form, set()) for form in [set(), {12}, {13}, {14}, {12, 14}, {12, 13, 14}]),
                *((set(), {part}) for part in sorted(LadraNet.ABLATIONS)),
                ({14}, {"bert", "phrase-cnn"})]
 
@@ -43,28 +32,6 @@ def test_stacked_gru_oracle():
     assert (got[~prefix(lengths, N)] == 0).all()
 
 
-LEFT = [[1.0, 0.5, -0.3, 2e-6, 0.9e-6, 0.25, 0.0], [0.75, 1.0, 1.0, -2.0, 0.1, 1.0, 1.0], [1.0] * 7]
-
-
-@pytest.mark.parametrize("beta", [1.0, 1e8])
-@pytest.mark.parametrize("covered, printed", [(False, False), (True, False), (True, True)])
-def test_choose_oracle(beta, covered, printed):
-    states, clue, mask = normal(B, N, D), normal(B, A, seed=1), ragged()
-    W_d, w_d = linear(D, A, bias=False), linear(A, 1, 2, bias=False)
-    left = torch.tensor(LEFT).double()
-    tensors = states, mask, clue, *([left] if covered else [])
-
-    def loop(states, mask, clue, left=None):
-        chosen, weights, m = drrnet.choose(states, mask, clue, lists(W_d), lists(w_d), beta, left,
-                                           printed)
-        return (chosen, weights, m if printed else weights)[:3 if covered else 2]
-
-    name = "ladranet" if covered else "drrnet"
-    choose = equation(name, "choose", {14} if printed else ())
-    got = choose(states, W_d(states), mask, clue, w_d, beta, *tensors[3:])
-    against(got, loop, *tensors)
-
-
 def sentence_of(parts):
     """One sentence of a batch, as lists without padding."""
     return [(word, [c for c in letters if c], *rest) for word, letters, *rest, real in zip(*parts)
@@ -72,7 +39,7 @@ def sentence_of(parts):
 
 
 @pytest.mark.parametrize("classes, printed, without", [
-    *((C, (), form) for form in DRR_FORMS), *((1, {6, 8}, form) for form in DRR_FORMS)])
+    *((3, (), form) for form in DRR_FORMS), *((1, {6, 8}, form) for form in DRR_FORMS)])
 def test_drrnet_oracle(classes, printed, without):
     """Each ablation, with classes and with a score; the trace; all weights but padding's learn.
     Behind P stand the logits of p^h and p^v, in training too; as printed, P is alone."""
@@ -124,28 +91,13 @@ def test_ladranet_oracle(printed, without):
             assert any(part in name for part in ("pooler", "key.bias", *unused)), name
 
 
-# ---- Properties ---------------------------------------------------------------------------------
-
-masks_drawn = st.lists(st.lists(st.booleans(), min_size=N, max_size=N), min_size=1, max_size=4)
-
-
-@quick
-@given(masks_drawn, st.integers(0, 999), st.integers(1, 7))
-def test_a_token_is_read_no_more_often_than_its_limit(rows, seed, steps):
-    """LadRa-Net Eq. (14): ⌈φ⌉ readings in full spend a token, 1 <= φ <= max(1, T - 1)."""
-    states, mask = normal(len(rows), N, D, seed=seed, scale=5.0), torch.tensor(rows)
+def test_a_token_is_read_no_more_often_than_its_limit():
+    """LadRa-Net Eq. (14): 1 <= φ <= max(1, T - 1), and ⌈φ⌉ readings in full spend a token."""
     read_limit, coverage = (equation("ladranet", x) for x in ("read_limit", "coverage"))
-    phi = read_limit(states, linear(D, 1, seed, bias=False), steps)
-    assert phi.shape == mask.shape and ((phi >= 1) & (phi <= max(1, steps - 1))).all()
-    mask[:, :2] = True                                      # one is never read: no new start
-    left, read = torch.ones_like(phi), torch.zeros_like(phi)
-    read[:, 0] = 1.0
-    for time in range(1, 9):
-        left = coverage(left, read, phi, mask)
-        assert torch.equal(left[:, 0] <= SPENT, phi[:, 0] <= time / (1 - SPENT))
-        assert (left[:, 1:] == 1).all()
-    whole = torch.ones(2, 3).double()
-    left = whole
+    for steps in (1, 2, 7):
+        phi = read_limit(normal(B, N, D, scale=5.0), linear(D, 1, bias=False), steps)
+        assert ((phi >= 1) & (phi <= max(1, steps - 1))).all()
+    left = whole = torch.ones(2, 3).double()
     for time in range(3):                                   # 1 - 1/3 - 1/3 - 1/3 is above 0
         left = coverage(left, whole, 3 * whole, whole > 0)
     assert (left == 1).all()

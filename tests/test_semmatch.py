@@ -42,15 +42,6 @@ def packed():
 
 # ---- Equations against their loops; those without an oracle have that of their method ------------
 
-@each_form
-def test_relation_indicator_oracle(printed):
-    """The paper's own example is a co-hyponym, the last of the relations."""
-    relations = related(B, N, M)
-    got = equation("knowledge", "relation_indicator", {2} if printed else ())(relations)
-    against(got.flatten().float(), lambda k_ij: knowledge.relation_indicator(k_ij, printed),
-            relations.flatten(0, 2))
-
-
 # Hidden states of N and M words, and where these stand in `packed`
 HIDDEN, IN_A, IN_B = normal(1, N + M + 3, D), slice(1, N + 1), slice(N + 2, -1)
 
@@ -104,19 +95,6 @@ def test_attention_oracle(name, scope, printed, without):
     assert not any(x.requires_grad for x in trace.values())             # no graph is kept alive
     if not printed:
         assert silent(layer, got) <= {"key.bias"}
-
-
-@quick
-@given(st.data(), st.integers(0, 3), st.integers(0, 2), st.sampled_from([0.0, 1.0, -torch.inf]))
-def test_spread_prior_oracle(data, n, m, elsewhere):
-    """Words of one and several pieces, specials, padding, sentences without words, both blocks."""
-    a, b = (data.draw(st.lists(st.integers(-1, top - 1), max_size=4)) for top in (n, m))
-    padding = data.draw(st.integers(0, 2))
-    index = [-1, *a, -1, *b, -1] + [-1] * padding
-    segment = [0] * (len(a) + 2) + [1] * (len(b) + 1) + [0] * padding
-    prior = normal(2, n, m, seed=len(index))
-    got = spread_prior(prior, torch.tensor([index] * 2), torch.tensor([segment] * 2), elsewhere)
-    assert got.tolist() == [common.spread(one, index, segment, elsewhere) for one in prior.tolist()]
 
 
 # ---- Properties of every method -----------------------------------------------------------------
