@@ -87,44 +87,35 @@ def test_dropout_of_the_second_attention(name, monkeypatch):
         assert far(first, second) == training
 
 
-OWN = """
-from bert_min import SelfAttention
-from semmatch import DafaAttention, FusionAttention, Matcher
-class Mine({}):
-    {}
-"""
-ATTEND = "def attend(self, hidden, q, k, v, mask, bias): return hidden * bias.mean()\n    "
-SPREAD = """calls = []
-    def spread(self, prior, words, segment):
-        self.calls.append((prior, words.tolist()))
-        return words.float()
-    """
-
-
 @pytest.mark.parametrize("base, body, idle", [
-    ("SelfAttention", ATTEND + SPREAD, ""), ("SelfAttention", SPREAD, "attend"),
-    ("SelfAttention", ATTEND + "def neutral(self, prior): return prior", "neutral"),
-    ("SelfAttention", ATTEND + "def outputs(self): return []", "outputs"),
+    ("SelfAttention", "def outputs(self): return []", "outputs"),
     ("FusionAttention", "def fuse(self, x, y, mask): return x", ""),
     ("DafaAttention", "guided_atention = staticmethod(max)", "guided_atention"),
     ("DafaAttention", "def half(self): pass\n    def fuse(self, *x): return self.half()", ""),
     ("Matcher", "READS, PRINTED, ABLATIONS = 'pieces', {}, ()\n"
      "    def outputs(self): return []\n    def carriers(self): return {}", "")])
 def test_what_an_own_class_overrides_is_called_or_refused(base, body, idle, workplace):
-    (workplace / "mine.py").write_text(OWN.format(base, body))
-    settings = Settings(model="mine.py:Mine")
+    (workplace / "mine.py").write_text(f"from semmatch import *\nclass Mine({base}):\n    {body}\n")
     if idle:
-        fails(lambda: decide(settings), "--model mine.py:Mine", idle)
+        fails(lambda: decide(Settings(model="mine.py:Mine")), "--model mine.py:Mine", idle)
     else:
-        decide(settings)
+        decide(Settings(model="mine.py:Mine"))
 
 
-def test_a_spread_without_a_prior_is_called(workplace):
+def test_a_spread_without_a_prior_is_called():
     """It gets None and the places of the words."""
-    (workplace / "mine.py").write_text(OWN.format("SelfAttention", ATTEND + SPREAD))
-    own = Settings(model="mine.py:Mine").method
-    reader = Reader(own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
+    class Own(SelfAttention):
+        calls = []
+
+        def attend(self, hidden, q, k, v, mask, bias):
+            return hidden * bias.mean()
+
+        def spread(self, prior, words, segment):
+            self.calls.append((prior, words.tolist()))
+            return words.float()
+
+    reader = Reader(Own, 48, tokenizer=PairTokenizer.train(["the dog cat"]))
     inputs, _ = reader.examples([Pair("the dog", "cat")]).collate([0])
-    model = Matcher(own, config(vocab_size=reader.tokenizer.vocab_size), 2)
+    model = Matcher(Own, config(vocab_size=reader.tokenizer.vocab_size), 2)
     assert model(**inputs).shape == (1, 2) and model.changes().keys() == {"no method"}
-    assert own.calls == [(None, [[-1, 0, 1, -1, 0, -1]])] and "prior" not in inputs
+    assert Own.calls == [(None, [[-1, 0, 1, -1, 0, -1]])] and "prior" not in inputs
