@@ -172,11 +172,6 @@ class Parse:
         return Parse(self.text, self.spans[:limit], self.tags[:limit], heads,
                      self.relations[:limit])
 
-    def reaches(self, limit):
-        """Has it `limit` words, or all of its text?"""
-        end = self.spans[-1, 1] if len(self.spans) else 0
-        return len(self.heads) >= limit or not self.text[end:].strip()
-
     # In the next three, place i belongs to word i and place 0 to ROOT, whose None equals no word.
 
     @functools.cached_property
@@ -241,8 +236,7 @@ def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS, keep=lambd
     """The parses of texts, a dict text -> Parse. A Parse has the first `limit` words of its text.
     keep: what the dict has of each Parse, such as `pack`.
 
-    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts. It parses
-        sentences as a whole, up to the one that has the last of these words.
+    parser: what load_parser gives. CACHE keeps its parses of more than FEW texts.
         Or a function of your own that takes a list of texts, and gives a Parse of each in this
         order, with words of its own. Several roots are joined, see join_trees.
     """
@@ -251,24 +245,24 @@ def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS, keep=lambd
     cache = _Cache(parser.fingerprint if ours and len(texts) > FEW else None)
     with tqdm(total=len(texts), desc="parse", leave=False, disable=None, delay=1) as bar:
         for batch in (texts[i:i + BATCH] for i in range(0, len(texts), BATCH)):
-            parses = [parse for parse in cache.find(batch) if parse.reaches(limit)]
+            parses = cache.find(batch)
             known = {parse.text for parse in parses}
             new = [text for text in batch if text not in known]
-            made = _parse(new, parser, limit) if ours else _ask_own(new, parser)
+            made = _parse(new, parser) if ours else _ask_own(new, parser)
             cache.keep(made)
             found |= {x.text: keep(x.first(limit)) for x in parses + made}
             bar.update(len(batch))
     return found
 
 
-def _parse(texts, parser, limit):
-    """The Parse of each text, by a loaded parser: of the sentences with its first `limit` words."""
+def _parse(texts, parser):
+    """The Parse of each text's first MAX_WORDS words, by a loaded parser."""
     rows, sentences = [], []   # of all texts, so that the parser makes full batches
     for text in texts:
         spans, lengths = split_sentences(text)
         words, parts, start = words_at(text, spans[:MAX_WORDS]), [], 0
         for length in lengths:
-            if length and start < min(limit, MAX_WORDS):
+            if length and start < MAX_WORDS:
                 parts.append(words[start:start + length])
             start += length
         rows.append((text, spans[:sum(map(len, parts))], len(parts)))

@@ -75,20 +75,13 @@ TEXTS = ["A cat sat.", "", "\"Quoted,\" he said.", "A cat sat.", "one", "Two wor
          "\ud800 odd 😀"]    # seven distinct ones, of which two have no words
 
 
-def test_no_more_is_parsed_than_can_be_seen(cache):
-    """The last sentence is parsed as a whole, but no more than MAX_WORDS of a text. What is kept
-    serves as many words or fewer."""
-    text, parser = "Go on. Run to me. Stop.", Fake()
-    (parse,) = parse_texts([text], parser, 5).values()
-    assert parser.seen == [["Go", "on", "."], ["Run", "to", "me", "."]]
+def test_a_text_is_cut_at_its_first_words():
+    """The tree of its first words is that of the whole text, of no more than MAX_WORDS words."""
+    parser = Fake()
+    (parse,) = parse_texts(["Go on. Run to me. Stop."], parser, 5).values()
     assert parse.words == ["Go", "on", ".", "Run", "to"] and parse.tags == ("X",) * 5
     assert parse.heads.tolist() == [0, 1, 2, 1, 4]
     assert parse.relations == ("root", "dep", "dep", "parataxis", "dep")
-    for limit, again in ((7, []), (4, []), (8, [2]), (99, [])):
-        parser.seen = []
-        (parse,) = parse_texts([text], parser, limit).values()
-        assert [len(words) for words in parser.seen[-1:]] == again
-        assert len(parse.words) == min(limit, 9) and parse.heads[3] == 1
     backward = Parse("a b", [(0, 1), (2, 3)], "XX", np.array([2, 0]), ("dep", "root"))
     assert backward.first(1).heads.tolist() == [0]
     parser.seen = []
