@@ -17,6 +17,7 @@ from pathlib import Path
 
 AXIS = re.compile(r"(?:(\d+)\*)?([A-Za-z]+)(?:\+(\d+))?|(\d+)")
 ARGUMENTS = re.compile(r"((?:\w+, )*\w+):? (?:bool |int64 )?\(([\w*+, ]+?),?\)(?!,? or)")
+arguments = functools.cache(ARGUMENTS.findall)
 
 
 def read_shapes(path):
@@ -39,13 +40,6 @@ def read_shapes(path):
             lines = range(statements[line].lineno, line + 1)
             shapes |= dict.fromkeys(lines, (f"{path}:{line}", name, axes))
     return shapes
-
-
-@functools.cache
-def arguments(docstring):
-    """[(name, its axes), ...] of a docstring's `q, k: (B, L, d)`."""
-    return [(name, axes.split(", ")) for names, axes in ARGUMENTS.findall(docstring)
-            for name in names.split(", ")]
 
 
 def fits(size, axes, bound):
@@ -82,10 +76,12 @@ class Tracer:
         shapes, bound, running = self.shapes.get(path), {}, None
         if not shapes or frame.f_code.co_name.startswith("<"):
             return None
-        for name, axes in arguments(str(frame.f_code.co_consts[:1])):             # its docstring
-            size = getattr(frame.f_locals.get(name), "shape", None)
-            if size is not None and not fits(tuple(size), axes, bound):
-                self.wrong.append(f"{path}:{frame.f_lineno}: {name} {axes}, found {size}")
+        docstring = str(frame.f_code.co_consts[:1])
+        for names, axes in arguments(docstring):
+            for name in names.split(", "):
+                size = getattr(frame.f_locals.get(name), "shape", None)
+                if size is not None and not fits(size, axes.split(", "), bound):
+                    self.wrong.append(f"{path}:{frame.f_lineno}: {name} {axes}, found {size}")
 
         def follow(frame, event, value):
             nonlocal running
@@ -97,7 +93,7 @@ class Tracer:
                 value = frame.f_locals[name] if name else value
                 self.never_run.discard(place)
                 shape = getattr(value, "shape", None)
-                if shape is None or not fits(tuple(shape), axes, bound):
+                if shape is None or not fits(shape, axes, bound):
                     self.wrong.append(f"{place}: {axes}, found {shape}, letters {bound}")
             running = here
             return follow
