@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from bert_min import (ACTIVATIONS, Bert, BertConfig, PairTokenizer, attention, attention_weights,
-                      load_bert, read_checkpoint)
+from bert_min import (ACTIVATIONS, Bert, BertConfig, PairTokenizer, attention_weights, load_bert,
+                      read_checkpoint)
 from methods import config, large, looked
 from oracles.common import softmax
 from small_runs import equal, fails, write_file
@@ -89,17 +89,12 @@ def test_attention_weights_are_a_masked_softmax(rows, scale, dtype, seed):
 
 
 def test_dropout_leaves_what_it_should():
-    """All dropped, embeddings are 0, a layer its residuals and norms; of attention, weights."""
+    """All dropped, embeddings are 0, a layer is its residuals and norms."""
     bert = large(Bert(config(dropout=1.0, attention_dropout=1.0)))
     states, _ = bert.train()(*tokens(7))
     assert not states[0].any()
     for layer, before, after in zip(bert.layers, states, states[1:]):
         assert torch.equal(layer.output_norm(layer.attention_norm(before)), after)
-    torch.manual_seed(1)
-    alike, ones, mask = torch.zeros(1, 1, 31, 5), torch.ones(1, 1, 31, 5), torch.ones(1, 31) > 0
-    for call in (attention, lambda *given: looked(attention, *given)[0]):
-        kept = call(alike, alike, ones, mask, None, 0.5)
-        assert (kept == kept[..., :1]).all() and not {*kept.flatten().tolist()} & {0.0, 2.0}
 
 
 def test_initial_values():
@@ -213,7 +208,7 @@ def test_by_hand(tmp_path):
 
 
 def of_today(kind, folder):
-    """(PairTokenizer, pairs of texts with ids) that transformers 5.24 saved and computed."""
+    """(PairTokenizer that transformers 5.24 saved, pairs of texts with its ids, BertConfig)"""
     for name in (f"tiny_{kind}_hf", f"today_{kind}"):
         copy_fixture(name, folder)
     rows = json.loads((folder / "expected.json").read_text())
@@ -222,22 +217,13 @@ def of_today(kind, folder):
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_tokenizer_of_todays_libraries(tmp_path, kind, capsys):
+def test_a_tokenizer_of_todays_libraries(tmp_path, kind):
     """Four words are added: fintech, Kreißsaal, new york, and the special [URL]."""
-    tokenizer, rows, sizes = of_today(kind, tmp_path)
+    tokenizer, rows, _ = of_today(kind, tmp_path)
     for a, b, ids in rows:
         assert ids_of(tokenizer, a, b) == ids
-    assert len(rows) == 13 and not capsys.readouterr().err
     added = [word for text, _, _ in rows for word in tokenizer.pieces(ids_of(tokenizer, text))]
     assert {"fintech", "Kreißsaal", "new york"} <= {*added}
-    if kind == "bert":  # its own settings count; a file that says something else is told of
-        path = tmp_path / "tokenizer.json"
-        path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
-        (tmp_path / "vocab.txt").write_text("those\n")
-        tokenizer = PairTokenizer.from_folder(tmp_path, sizes)
-        assert tokenizer.pieces(ids_of(tokenizer, "the A"))[1:3] == ["the", "[UNK]"]
-        told = capsys.readouterr().err
-        assert "do_lower_case" in told and "vocab.txt" in told
 
 
 def test_tokenizers_that_do_not_fit_are_refused(tmp_path):

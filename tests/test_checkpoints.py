@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bert_min import Bert, PairTokenizer, load_bert, read_checkpoint
+from bert_min import PairTokenizer, read_checkpoint
 from small_runs import equal, fails
 from support.checkpoints import read_pickle, read_safetensors
 
@@ -31,9 +31,6 @@ def test_every_dtype_is_read(tmp_path):
     header = json.dumps(header).encode()
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header + body)
     assert equal(read_safetensors(tmp_path / "x"), tensors)
-    for text, more in ((header, b"more"), (header.replace(b"[12, 18]", b"[6, 12]"), b"")):
-        (tmp_path / "z").write_bytes(len(text).to_bytes(8, "little") + text + body + more)
-        fails(lambda: read_safetensors(tmp_path / "z"), tmp_path / "z")
     for zipped in (True, False):  # torch before 1.6 wrote no zip
         parameters = tensors | {"one": torch.nn.Parameter(tensors["one"])}
         torch.save(parameters, tmp_path / "y", _use_new_zipfile_serialization=zipped)
@@ -44,7 +41,6 @@ def test_every_dtype_is_read(tmp_path):
     ("config.json", "{", '{"is_decoder": true,', "is_decoder True"),
     ("tokenizer_config.json", "{", '{"tokenize_chinese_chars": false', "chinese"),
     ("tokenizer_config.json", "{", '{"do_lower_case": "false"', "do_lower_case 'false'"),
-    ("tokenizer.json", "{", '{"model": 1', "tokenizer.json WordPiece"),
     ("vocab.txt", "[PAD]", "[pad]", "[PAD]"), ("vocab.txt", "\nz\n", "\n\xe9\n", "UTF-8"),
     ("vocab.txt", "\nz\n", "\nz\nz\n", "each once")])
 def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, words):
@@ -56,14 +52,12 @@ def test_a_folder_that_would_compute_something_else(tmp_path, file, old, new, wo
 
 
 def test_what_a_folder_has_for_a_task_of_its_own(tmp_path):
-    """A classifier is left out; a weight that no encoder has is refused."""
-    config, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
+    """A classifier is left out."""
+    _, weights = read_checkpoint(FIXTURES / "tiny_bert_hf")
     copy_fixture("tiny_bert_hf", tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(weights | {"classifier.weight": torch.ones(2, 32)}, tmp_path / "pytorch_model.bin")
     assert equal(read_checkpoint(tmp_path)[1], weights)
-    weights["layers.0.output.weight"][3, 5] = 1e30
-    fails(lambda: load_bert(Bert(config), weights, "here"), "here", "layers.0.output.weight")
 
 
 class MakesAFolder:

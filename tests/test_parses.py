@@ -1,7 +1,6 @@
 """support/parses.py: words, parses of many texts, their cache, a function of the user's."""
 import contextlib
 import sqlite3
-import zlib
 
 import numpy as np
 import pytest
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 
 from small_runs import ChainParser, fails, one_line
 from support import parses
-from support.parses import Parse, pack, parse_texts, split_sentences, words_at
-
-# ---- words ---------------------------------------------------------------------------------------
+from support.parses import Parse, parse_texts, split_sentences, words_at
 
 def split(text):
     """What split_sentences gives. The spans must hold all characters but spaces, in order."""
@@ -29,7 +26,6 @@ def split(text):
 @given(st.text() | st.text("'\"`.,()s’”…@#ntim \n:/w-—"))
 @example("''\"`` \"''\" He said ''no'' and \"yes\". \"'twas''\" (U.S. isn't it?) ') a. )]}\"''")
 @example("\ud800 ﷺ İ “ 😀👩\u200d👩! a\u00a0b\u2028c\x85d\x1ce x\x00y e\u0301\u200b\ufeff …. ＂！")
-@example("@user. #tag's http://x.y/?z… :) cannot gimme wanna d'ye")
 @example(" ".join(map(chr, range(0x10000))))
 def test_split_words_covers_any_text(text):
     split(text)
@@ -56,8 +52,6 @@ def test_words_of_print_and_sentences(text, words):
     found = iter(words_at(text, spans))
     assert "‖".join("|".join(next(found) for _ in range(length)) for length in lengths) == words
 
-
-# ---- parses of many texts ------------------------------------------------------------------------
 
 class Fake(ChainParser):
     def __init__(self, fingerprint="v1", stop_at=None):
@@ -127,19 +121,16 @@ def test_a_text_is_parsed_once(cache, monkeypatch):
 
 
 def test_a_damaged_parse_is_made_again(cache, monkeypatch):
-    """A byte of it is wrong; or it is another text's, or no parse at all. One line says so. A file
-    of no use is named and stays, and a folder that cannot be made is named."""
+    """One line says so. A file of no use is named and stays, a folder that cannot be made, too."""
     asked_for()
     with contextlib.closing(sqlite3.connect(cache)) as base, base:
         whole = base.execute("SELECT * FROM parses").fetchall()
         key, packed = max(whole, key=lambda row: len(row[1]))
-        for damaged in (packed[:-1] + b"?", zlib.compress(b"{}"), pack(Parse(
-                "w" * 99, np.array([[0, 99]]), ("X",), np.array([0]), ("root",)))):
-            with base:
-                base.execute("UPDATE parses SET parse = ? WHERE key = ?", (damaged, key))
-            with one_line(f"{cache} again"):
-                assert len(asked_for()) == 1
-            assert base.execute("SELECT * FROM parses").fetchall() == whole
+        with base:
+            base.execute("UPDATE parses SET parse = ? WHERE key = ?", (packed[:-1] + b"?", key))
+        with one_line(f"{cache} again"):
+            assert len(asked_for()) == 1
+        assert base.execute("SELECT * FROM parses").fetchall() == whole
     cache.write_bytes(b"no such file")
     for place in (cache, cache / "below a file"):
         monkeypatch.setattr(parses, "CACHE", place)
