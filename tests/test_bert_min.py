@@ -1,7 +1,4 @@
-"""bert_min.py against loops written from the papers and transformers' numbers in fixtures/.
-
-test_methods shows that padding and neighbours change nothing.
-"""
+"""bert_min.py against loops written from the papers and transformers' numbers in fixtures/."""
 import json
 import math
 import random
@@ -105,7 +102,6 @@ def test_initial_values():
             assert (value == ("norm.weight" in name)).all()
         else:
             assert value.std().item() == pytest.approx(0.02, rel=0.2)
-            assert abs(value.mean().item()) < 4e-3
 
 
 def test_the_encoder_refuses():

@@ -80,7 +80,7 @@ TABLE = {"synonym": [("girl", "lass"), ("dog", "Hound"), ("hot", "cold"), ("a", 
 
 
 def test_a_table_relates_what_its_pairs_say():
-    """Relations of relations need their own pair. Exchanged, hypernyms become hyponyms."""
+    """Relations of relations need their own pair."""
     lexicon = Table(TABLE)
     for x, y, expected in (
             ("girl boy", "lass", "girl-lass synonym"), ("a", "b c", "a-b cohyponym, a-c synonym"),
@@ -88,9 +88,6 @@ def test_a_table_relates_what_its_pairs_say():
             ("young", "old", "young-old antonym, young-old cohyponym"),
             ("hot", "cold", "hot-cold antonym"), ("little xyz", "xyz big", "little-big antonym")):
         assert cells(lexicon, x, y) == set(expected.split(", ")), (x, y)
-        a, b = (lexicon.facts(text.split()) for text in (x, y))
-        swapped = relation_matrix(b, a).transpose(1, 0, 2)[..., [0, 1, 3, 2, 4]]
-        np.testing.assert_array_equal(swapped, relation_matrix(a, b))
 
 
 def test_equal_words_are_synonyms_and_nothing_else(wordnet):
@@ -128,11 +125,9 @@ def test_wordnet_relates(tags, expected, pairs, wordnet):
         assert {priors.RELATIONS[r] for r in holding} == set(expected.split()), (x, y)
 
 
-@pytest.mark.parametrize("content", [None, b"no zip file"])
-def test_without_wordnet_one_line_says_what_to_do(content, tmp_path, monkeypatch):
+def test_without_wordnet_one_line_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    if content:
-        write_file(tmp_path, "corpora/wordnet.zip", content)
+    write_file(tmp_path, "corpora/wordnet.zip", b"no zip file")
     loader = LazyCorpusLoader("wordnet", WordNetCorpusReader, None)
     monkeypatch.setattr(nltk.corpus, "wordnet", loader)
     with pytest.raises(ValueError, match="nltk.downloader wordnet`.*NLTK_DATA"):
