@@ -35,9 +35,9 @@ def test_hidden_pieces():
 def test_the_head_and_the_loss_are_the_formulas():
     """softmax(E norm(gelu(W h + b)) + b_V), and the mean of -ln p over what was hidden."""
     torch.manual_seed(0)
-    model = pretrain.MaskedWords(Bert(BertConfig(13, 6, 1, 2, 7, 11))).double().eval().requires_grad_(False)
+    model = pretrain.MaskedWords(Bert(BertConfig(13, 6, 1, 2, 7, 11))).double().eval()
     for p in model.parameters():
-        torch.nn.init.normal_(p)
+        torch.nn.init.normal_(p.requires_grad_(False))
     ids, chosen = torch.randint(13, (2, 5)), torch.zeros(2, 5, dtype=torch.bool)
     chosen[0, 3] = chosen[1, 1] = chosen[1, 2] = True
     batch = ids, torch.zeros_like(ids), torch.ones_like(chosen)
