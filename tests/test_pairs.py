@@ -88,59 +88,56 @@ def alike(names, text, *pairs):
     return dict.fromkeys(names.lower().split(), text), splits
 
 
-# task -> labels, metrics, (file -> text as published, split -> pairs)
+# task -> (file -> text as published, split -> pairs)
 PUBLISHED = {
-    "mrpc": (("0", "1"), ("accuracy", "f1"), ({
+    "mrpc": ({
         "msr_paraphrase_train.txt":
             MRPC + '1\t70\t71\tA "so", b.\t"So".\n0\t21\t22\tB.\tB\u20281.\n1\t1\t4\tC.\t"On.\n',
         "msr_paraphrase_test.txt": MRPC + "1\t7\t8\tC.\tD.\n", "mrpc_dev_ids.tsv": "21\t22\n"},
         {"train": [Pair('A "so", b.', '"So".', 1), Pair("C.", '"On.', 1)],
-         "dev": [Pair("B.", "B\u20281.", 0)], "test": [Pair("C.", "D.", 1)]})),
-    "rte": (("not_entailment", "entailment"), ("accuracy",), alike(
-        "train.tsv dev.tsv TEST.TSV", GOOD + 'He "no.\t"Yes," he.\tentailment\n',
-        Pair('He "no.', '"Yes," he.', 1))),
-    "qqp": (("0", "1"), ("accuracy", "f1"), alike(
+         "dev": [Pair("B.", "B\u20281.", 0)], "test": [Pair("C.", "D.", 1)]}),
+    "rte": alike("train.tsv dev.tsv TEST.TSV", GOOD + 'He "no.\t"Yes," he.\tentailment\n',
+                 Pair('He "no.', '"Yes," he.', 1)),
+    "qqp": alike(
         "train.tsv dev.tsv TEST.TSV", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
         '133\t21\t22\t"How do I ""X""?"\tHow is "it?\t0\n402\t23\t24\tWhat?\t\t1\n'
         '7\t8\t9\t"Open\tclosed"\t0\n6\t8\t9\t"A" or "B"\t"""A"" is?"\t1\n5\t8\t9\tOn ""\t"E\t0\n'
         '4\t8\t9\tLast\t"F ""g"\t1\n',
         Pair('How do I "X"?', 'How is "it?', 0), Pair("What?", "", 1), Pair('"Open', 'closed"', 0),
-        Pair('"A" or "B"', '"A" is?', 1), Pair('On ""', '"E', 0), Pair("Last", 'F "g', 1))),
-    "stsb": ((), ("pearson", "spearman"), alike(
+        Pair('"A" or "B"', '"A" is?', 1), Pair('On ""', '"E', 0), Pair("Last", 'F "g', 1)),
+    "stsb": alike(
         "stsb-en-train.csv stsb-en-dev.csv stsb-en-test.csv",
         'A plane.,"F\'s",5.0\n"He ""said"", no.","A, b",0.8\n',
-        Pair("A plane.", "F's", 5.0), Pair('He "said", no.', "A, b", 0.8))),
-    "mnli": (NLI, ("accuracy",), alike(
+        Pair("A plane.", "F's", 5.0), Pair('He "said", no.', "A, b", 0.8)),
+    "mnli": alike(
         "train.tsv dev_matched.tsv dev_mismatched.tsv TEST_MATCHED.TSV TEST_MISMATCHED.TSV",
         "index\tsentence1_parse\tsentence1\tsentence2\tlabel1\tgold_label\n"
-        '2\t(S)\tOne "way.\t-\tneutral\tcontradiction\n', Pair('One "way.', "-", 2))),
-    "qnli": (("entailment", "not_entailment"), ("accuracy",), alike(
+        '2\t(S)\tOne "way.\t-\tneutral\tcontradiction\n', Pair('One "way.', "-", 2)),
+    "qnli": alike(
         "train.tsv dev.tsv TEST.TSV", "index\tquestion\tsentence\tlabel\n"
-        '0\t"Who"\tHe.\tnot_entailment\n', Pair('"Who"', "He.", 1))),
-    "snli": (NLI, ("accuracy",), alike(
+        '0\t"Who"\tHe.\tnot_entailment\n', Pair('"Who"', "He.", 1)),
+    "snli": alike(
         "snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl",
         snli("neutral", 'A "b"\t\u2028.', "naïve ") + snli("-", "X", "Y") + "\n"
-        + snli("contradiction", "C", "D"), Pair('A "b"\t\u2028.', "naïve", 1), Pair("C", "D", 2))),
-    "sick": (("NEUTRAL", "ENTAILMENT", "CONTRADICTION"), ("accuracy",), ({
+        + snli("contradiction", "C", "D"), Pair('A "b"\t\u2028.', "naïve", 1), Pair("C", "D", 2)),
+    "sick": ({
         "SICK.txt": SICK + "1\tA\tB\tNEUTRAL\t3\tTRAIN\n2\tC\tD\tENTAILMENT\t4.5\tTEST\n"
                            "3\tE\tF\tCONTRADICTION\t5\tTRIAL\n"},
-        {"train": [Pair("A", "B", 0)], "dev": [Pair("E", "F", 2)], "test": [Pair("C", "D", 1)]})),
-    "scitail": (("neutral", "entails"), ("accuracy",), alike(
-        "scitail_1.0_train.tsv scitail_1.0_dev.tsv scitail_1.0_test.tsv",
-        '"A" and "b.\tC is.\tentails\n', Pair('"A" and "b.', "C is.", 1))),
-    "twitterurl": (("0", "1"), ("f1", "accuracy"), ({  # three votes of six: no pair
+        {"train": [Pair("A", "B", 0)], "dev": [Pair("E", "F", 2)], "test": [Pair("C", "D", 1)]}),
+    "scitail": alike("scitail_1.0_train.tsv scitail_1.0_dev.tsv scitail_1.0_test.tsv",
+                     '"A" and "b.\tC is.\tentails\n', Pair('"A" and "b.', "C is.", 1)),
+    "twitterurl": ({  # three votes of six: no pair
         "Twitter_URL_Corpus_train.txt": "A \tMT so .\t(4, 6)\tu\n \nA\tMT so .\t(4,6)\n",
         "Twitter_URL_Corpus_test.txt": "A\tB\t(2, 6)\tu\tu\nC\tD\t(3, 6)\n"},
         {"train": [Pair("A", "MT so .", 1)], "dev": [Pair("A", "MT so .", 1)],  # drawn from two
-         "test": [Pair("A", "B", 0)]})),
-    "paws": (("0", "1"), ("accuracy",), alike(
-        "train.tsv dev.tsv test.tsv", GOOD + '"C"\t""\t1\n', Pair('"C"', '""', 1))),
+         "test": [Pair("A", "B", 0)]}),
+    "paws": alike("train.tsv dev.tsv test.tsv", GOOD + '"C"\t""\t1\n', Pair('"C"', '""', 1)),
 }
 
 
 def publish(folder, task, **changed):
     """Writes the files of PUBLISHED, with the text of those in `changed`, as Windows does."""
-    for name, text in (PUBLISHED[task][2][0] | changed).items():
+    for name, text in (PUBLISHED[task][0] | changed).items():
         write_file(folder / task, name, "\ufeff" + text.replace("\n", "\r\n"))
 
 
@@ -149,9 +146,7 @@ def test_rows_as_published(monkeypatch, tmp_path, task):
     """Quotes in unquoted tables, - as a label, blank lines, tests without labels."""
     monkeypatch.setattr(datasets, "download", None)
     publish(tmp_path, task)
-    labels, metrics, (_, splits) = PUBLISHED[task]
-    selection = "dev_matched" if task == "mnli" else "dev"
-    assert load_task(task, tmp_path) == (Task(task, labels, metrics, selection), splits)
+    assert load_task(task, tmp_path)[1] == PUBLISHED[task][1]
 
 
 @quick
@@ -184,7 +179,7 @@ def test_a_data_set_that_is_cut_off(tmp_path, capsys):
     ("snli", "snli_1.0_test.jsonl", ["snli_1.0.zip"])])
 def test_only_lacking_tables_are_fetched(monkeypatch, tmp_path, task, mine, fetched):
     """Each once, out of whatever folder of a zip. A table that somebody has corrected stays."""
-    (files, splits), asked = PUBLISHED[task][2], []
+    (files, splits), asked = PUBLISHED[task], []
     archive = {f"../../{name}": text for name, text in files.items()} | {"README.txt": "x"}
 
     def deliver(url, path, *more):
@@ -234,8 +229,8 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
         read_pairs(path, ("0", "1"))
 
 
-@pytest.mark.parametrize("labels, names, more", [
-    (["yes", "no"], ("no", "yes"), {"positive": "no", "f1": "no"}),
+@pytest.mark.parametrize("labels, names, given", [
+    (["yes", "no"], ("no", "yes"), {"positive": "no"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}),
     ([*"0123456789"], tuple("0123456789"), {}), ([*"0123456789"] + ["10"], (), {}),
     (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}),
@@ -244,10 +239,9 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
     (["0.5", "1e999"], "train.tsv:3: ", {}), (["0.5", "1.5"], "'0.5'", {"positive": "0.5"}),
     ([f"This is text {i}." for i in range(20)], "20 different labels of 20 pairs", {}),
     (["0,5", "1", "50%"], "train.tsv: .* as 0,5, 50% look .*--no-scores", {})])
-def test_own_labels(tmp_path, labels, names, more):
+def test_own_labels(tmp_path, labels, names, given):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given. Two
     classes have an F1. names: of the classes, () for scores, or a mistake's line."""
-    positive, given = more.get("f1", ""), {name: more[name] for name in more.keys() - {"f1"}}
     parts = "train", "dev", "test"
     files = [write_file(tmp_path, f"{part}.tsv",
                         GOOD + "".join(f"{part}\tb\t{label}\n" for label in labels))
@@ -259,9 +253,9 @@ def test_own_labels(tmp_path, labels, names, more):
     task, splits = own_task(*files, **given)
     values = [names.index(text) if names else float(text) for text in labels]
     assert splits == {part: [Pair(part, "b", value) for value in values] for part in parts}
-    metrics = ("accuracy", "f1") if positive else ("accuracy",)
+    metrics = ("accuracy", "f1") if "positive" in given else ("accuracy",)
     assert task.metrics == (metrics if names else ("pearson", "spearman"))
-    assert task.labels == names and task.positive == positive
+    assert task.labels == names and task.positive == given.get("positive", "")
 
 
 def pairs_of(count):
