@@ -64,7 +64,6 @@ def test_aligned_attention_oracle():
         mixed, weights = common.calibrated_attention(*rows, factor, mask[0].tolist(), False)
         same(seen["calibrated"][0, head], weights)
         same(split_heads(got, 5)[0, head], mixed)
-    same(looked(layer, HIDDEN, mask, 0 * bias)[0], layer.plain(HIDDEN, mask))
 
 
 @pytest.mark.parametrize("name, scope, printed, without", [*variants()])
