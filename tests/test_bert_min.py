@@ -232,16 +232,12 @@ def test_tokenizers_that_do_not_fit_are_refused(tmp_path):
     merges = copy_fixture("tiny_roberta_hf", tmp_path) / "merges.txt"
     merges.write_text(merges.read_text().replace("h e\n", ""))
     fails(lambda: PairTokenizer.from_folder(tmp_path, ROBERTA), merges)
-    path, ids = tmp_path / "tokenizer.json", {"a": 0, "b": 1}
-    for model in models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=0), models.BPE(ids, []):
-        Tokenizer(model).save(str(path))
-        fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=2)), path,
-              f"found one of {type(model).__name__}")
+    path = tmp_path / "tokenizer.json"
+    Tokenizer(models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=0)).save(str(path))
+    fails(lambda: PairTokenizer.from_folder(tmp_path, config(vocab_size=2)), path, "of Unigram")
     tokenizer, _, sizes = of_today("bert", tmp_path)
-    text = tokenizer.state()["tokenizer"]
-    for old, new in (('"[SEP]":{', '"[SEP]x":{'), ('"vocab":{', '"vocab":{"more":9999,')):
-        path.write_text(text.replace(old, new))
-        fails(lambda: PairTokenizer.from_folder(tmp_path, sizes), path)
+    path.write_text(tokenizer.state()["tokenizer"].replace('"[SEP]":{', '"[SEP]x":{'))
+    fails(lambda: PairTokenizer.from_folder(tmp_path, sizes), path)
 
 
 def test_added_words_beside_a_vocabulary(tmp_path):

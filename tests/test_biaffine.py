@@ -62,10 +62,8 @@ my/PRON/7/nmod:poss sister/NOUN/4/obl:agent ./PUNCT/4/punct"""
 
 
 def test_the_shipped_parser_knows_english(tmp_path):
-    """Also a treebank's names of brackets, and typographic apostrophes; also under a caller's
-    autocast. To load it leaves torch's random state. DRr-Net's input has a place for all its tags.
-    A truncated file is named.
-    """
+    """Also a treebank's brackets, typographic apostrophes; also under a caller's autocast. To load
+    it leaves torch's random state. Its tags are DRr-Net's. A truncated file is named."""
     before, parser, content = torch.get_rng_state(), load_parser(), PARSER.read_bytes()
     assert torch.equal(before, torch.get_rng_state())
     assert parser.fingerprint == hashlib.sha256(content).hexdigest()

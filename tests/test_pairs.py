@@ -49,8 +49,7 @@ def test_metrics(metric, labels, predictions, expected):
 
 
 def test_what_two_classes_are_sorted_by():
-    """Of either class, with equal scores. There is no such number of one class alone, or of three.
-    scikit-learn's average precision, ROC AUC, best F1 and its threshold."""
+    """As scikit-learn: average precision, ROC AUC, best F1 and its threshold, of two classes."""
     expected, rng = (0.513480358203, 0.548624383306, 0.674259681093, 0.026), random.Random(1)
     scores = [rng.randrange(1000) / 1000 for _ in range(300)]
     labels = [int(rng.random() < 0.3 + 0.4 * score) for score in scores]
@@ -296,8 +295,7 @@ def test_the_line_on_labels():
 
 
 def test_part_of_the_pairs(monkeypatch):
-    """The first pairs, or a share of train; --held-out takes a share of train in the place of dev.
-    The seed draws both shares in whole blocks, of four pairs for toy."""
+    """The seed draws a share of train, or what takes dev's place, in whole blocks: toy's four."""
     task, _ = load_task("toy", "nowhere")
     splits = {"train": pairs_of(40), "dev": pairs_of(9), "dev_unseen": pairs_of(9),
               "test": pairs_of(3)}
