@@ -17,20 +17,11 @@ from semmatch import DafaAttention
 from small_runs import write_file
 from support import lexicon
 from support.lexicon import Table
-from support.parses import Parse
+from support.parses import Parse, split_words
 
 # Few words and relations, so that pairs often match; some differ only in case, some are like ROOT.
 WORDS = ["apple", "Apple", "company", "root", "ROOT", "None", "straße", "STRASSE"]
 RELATIONS = ["nsubj", "Nsubj", "obj", "root"]
-
-
-def make(words, heads, relations):
-    """Parse of words joined by one space."""
-    ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
-    starts = ends - [len(word) for word in words]
-    spans = np.stack([starts, ends], axis=1).reshape(-1, 2)
-    heads = np.array(heads, np.int16)
-    return Parse(" ".join(words), spans, ("X",) * len(words), heads, tuple(relations))
 
 
 @st.composite
@@ -41,8 +32,9 @@ def trees(draw):
     heads = [0] * n
     for k in range(1, n):
         heads[order[k] - 1] = (0, *order)[draw(st.integers(0, k))]
-    words = draw(st.lists(st.sampled_from(WORDS), min_size=n, max_size=n))
-    return make(words, heads, draw(st.lists(st.sampled_from(RELATIONS), min_size=n, max_size=n)))
+    text = " ".join(draw(st.lists(st.sampled_from(WORDS), min_size=n, max_size=n)))
+    relations = draw(st.lists(st.sampled_from(RELATIONS), min_size=n, max_size=n))
+    return Parse(text, split_words(text), ("X",) * n, np.array(heads, np.int16), tuple(relations))
 
 
 # Random pairs rarely match to the leaves; a tree and itself do.
