@@ -7,16 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from methods import (ATTENTIONS, B, D, H, K, L, M, N, drr, each_form, equation, ladra,
+from methods import (ATTENTIONS, B, D, H, K, L, N, drr, each_form, equation, ladra,
                      linear, looked, masks, method, normal, pairs, positive, prior_of,
-                     related, same, sentences, silent)
+                     sentences, silent)
 from test_priors import make
-from test_semmatch import BIASED, packed
+from test_semmatch import BIASED
 
 GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided attention
 
-
-# ---- DABERT, DAFA, knowledge --------------------------------------------------------------------
 
 def difference_of(q, k, mask, printed):
     scores = equation("dabert", "difference_scores", printed)
@@ -105,17 +103,6 @@ def test_raw_products_saturate(printed):
     more = scores + nn.functional.one_hot(scores.argmin(-1), N - N // 2)
     assert ((more.softmax(-1) - scores.softmax(-1)).max() < 1e-4) == printed
 
-
-@pytest.mark.parametrize("printed, mean", [((), 1.0), ({5}, (1 / N + 1 / M) / 2)], ids=["", "5"])
-def test_the_prior_shrinks_what_stands_between_the_sentences(printed, mean):
-    """Knowledge Eq. (5): the mean of K_prior is (1/n + 1/m)/2; divided by its mean it is 1."""
-    layer, mask = method("knowledge", printed=printed), torch.ones(1, N + M + 3).bool()
-    prior = layer.spread(related(1, N, M), *packed())
-    _, trace = looked(layer, normal(1, N + M + 3, D), mask, prior)
-    same(trace["prior"][0, 1:N + 1, N + 2:-1].mean(), mean, 1e-9)
-
-
-# ---- DRr-Net, LadRa-Net -------------------------------------------------------------------------
 
 @each_form
 @pytest.mark.parametrize("make_net, arguments, number", [(drr, sentences, 6), (ladra, pairs, 13)],

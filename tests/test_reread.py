@@ -21,8 +21,6 @@ LADRA_FORMS = [*((form, set()) for form in [set(), {12}, {13}, {14}, {12, 14}, {
                ({14}, {"bert", "phrase-cnn"})]
 
 
-# ---- Each equation against its loops ------------------------------------------------------------
-
 def test_stacked_gru_oracle():
     x, lengths = normal(B, N, D), [4, N, 0]
     grus = [large(nn.GRU(D + l * HIDDEN, HIDDEN, batch_first=True), l) for l in range(3)]
@@ -102,8 +100,6 @@ def test_a_token_is_read_no_more_often_than_its_limit():
         left = coverage(left, whole, 3 * whole, whole > 0)
     assert (left == 1).all()
 
-
-# ---- Options and parameters ---------------------------------------------------------------------
 
 def test_autocast_leaves_float32():
     """So do scores of `choose`, though keys and clue are bfloat16; DRr-Net's GRUs, to which a GPU

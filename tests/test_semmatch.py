@@ -34,33 +34,26 @@ def words():
             torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0], [0] * 7]))
 
 
-def packed():
-    """word_index, segment (1, N + M + 3) of `[CLS] a [SEP] b [SEP]`, each word one piece."""
-    return (torch.tensor([[-1, *range(N), -1, *range(M), -1]]),
-            torch.tensor([[0] * (N + 2) + [1] * (M + 1)]))
-
-
 # ---- Equations against their loops; those without an oracle have that of their method ------------
-
-# Hidden states of N and M words, and where these stand in `packed`
-HIDDEN, IN_A, IN_B = normal(1, N + M + 3, D), slice(1, N + 1), slice(N + 2, -1)
-
 
 def test_aligned_attention_oracle():
     """In three of five heads the factor is Knowledge's K_prior over its mean, in the others 1."""
     made, prior = METHODS["aligned"], normal(1, N, M, seed=1)
     layer = large(made(config(num_heads=5), sharpness=2.0, share=0.6))
-    want, *_ = knowledge.co_attention(HIDDEN[0, IN_A].tolist(), HIDDEN[0, IN_B].tolist(),
+    hidden, in_a, in_b = normal(1, N + M + 3, D), slice(1, N + 1), slice(N + 2, -1)
+    places = (torch.tensor([[-1, *range(N), -1, *range(M), -1]]),
+              torch.tensor([[0] * (N + 2) + [1] * (M + 1)]))
+    want, *_ = knowledge.co_attention(hidden[0, in_a].tolist(), hidden[0, in_b].tolist(),
                                       (2 * prior[0]).tolist())
     want = torch.tensor(want, dtype=torch.float64)
     factors = torch.ones(5, N + M + 3, N + M + 3).double()
-    factors[:3, IN_A, IN_B] = want / want.mean()
-    factors[:3, IN_B, IN_A] = factors[:3, IN_A, IN_B].mT
-    bias, mask = layer.spread(prior, *packed()), torch.ones(1, N + M + 3).bool()
+    factors[:3, in_a, in_b] = want / want.mean()
+    factors[:3, in_b, in_a] = factors[:3, in_a, in_b].mT
+    bias, mask = layer.spread(prior, *places), torch.ones(1, N + M + 3).bool()
     same(bias[0].exp(), factors)
-    got, seen = looked(layer, HIDDEN, mask, bias)
+    got, seen = looked(layer, hidden, mask, bias)
     for head, factor in enumerate(factors.tolist()):
-        rows = [x[0, head].tolist() for x in layer.project(HIDDEN)]
+        rows = [x[0, head].tolist() for x in layer.project(hidden)]
         mixed, weights = common.calibrated_attention(*rows, factor, mask[0].tolist(), False)
         same(seen["calibrated"][0, head], weights)
         same(split_heads(got, 5)[0, head], mixed)
