@@ -1,6 +1,5 @@
 """support/checkpoints.py: the formats of published weights, whole and damaged."""
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -58,21 +57,6 @@ def test_what_a_folder_has_for_a_task_of_its_own(tmp_path):
     (tmp_path / "model.safetensors").unlink()
     torch.save(weights | {"classifier.weight": torch.ones(2, 32)}, tmp_path / "pytorch_model.bin")
     assert equal(read_checkpoint(tmp_path)[1], weights)
-
-
-class MakesAFolder:
-    """Unpickling it without weights_only makes a folder."""
-
-    def __reduce__(self):
-        return os.mkdir, ("made",)
-
-
-def test_a_pickle_runs_no_code(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for content in ({"x": MakesAFolder()}, {"x": 1}, [1]):
-        torch.save(content, "x.bin")
-        fails(lambda: read_pickle("x.bin"), "x.bin")
-    assert not Path("made").exists()
 
 
 @pytest.mark.parametrize("source", sorted(FIXTURES.glob("tiny_*/*")), ids=lambda path: path.name)

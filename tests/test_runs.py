@@ -24,10 +24,16 @@ from support.options import load_file, load_own
 from support.pairs import Task, pearson, ranking
 from support.shown import recording
 from support.tables import read_pairs
-from test_checkpoints import MakesAFolder
 
 pytestmark = pytest.mark.usefixtures("workplace")
 ROBERTA = "--bert", str(ROOT / "tests/fixtures/tiny_roberta_hf"), "--max-length", "64"
+
+
+class MakesAFolder:
+    """Unpickling it without weights_only makes a folder."""
+
+    def __reduce__(self):
+        return os.mkdir, ("made",)
 
 
 def put(content, place, value):
