@@ -245,12 +245,10 @@ def test_added_words_beside_a_vocabulary(tmp_path):
     write_file(tmp_path, "added_tokens.json", json.dumps({"zz b": 39, "[E]": 40}))
     raw = {"40": {"content": "[E]", "normalized": False, "special": True},
            "3": {"content": "[SEP]", "normalized": False, "special": True}}
-    for more, wanted in (({}, "are zz b [E] [E] [UNK] [ sep ]"),
-                         (raw, "are zz b [E] [ e ] [UNK] [ sep ]")):
-        tokenizer = tiny_tokenizer(tmp_path, "zb", added_tokens_decoder=more)
-        found = " ".join(tokenizer.pieces(ids_of(tokenizer, "are zz b [E] [e] zzz [SEP]")))
-        assert found == f"[CLS] {wanted} [SEP] [SEP]"
-        assert ids_of(tokenizer, "zz b")[1] == 39
+    tokenizer = tiny_tokenizer(tmp_path, "zb", added_tokens_decoder=raw)
+    found = " ".join(tokenizer.pieces(ids_of(tokenizer, "are zz b [E] [e] zzz [SEP]")))
+    assert found == "[CLS] are zz b [E] [ e ] [UNK] [ sep ] [SEP] [SEP]"
+    assert ids_of(tokenizer, "zz b")[1] == 39
     write_file(tmp_path, "added_tokens.json", json.dumps({"zz b": 40}))
     fails(lambda: tiny_tokenizer(tmp_path, "z"), "added_tokens.json", "zz b")
 
