@@ -230,6 +230,7 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
 
 @pytest.mark.parametrize("labels, names, given", [
     (["yes", "no"], ("no", "yes"), {"positive": "no"}),
+    (["yes", "no"], ("no", "yes"), {"f1": "yes"}),
     (["1", "none", "0,5"], ("0,5", "1", "none"), {}),
     ([*"0123456789"], tuple("0123456789"), {}), ([*"0123456789"] + ["10"], (), {}),
     (["0,5", "1", "2"], ("0,5", "1", "2"), {"scores": False}), (["1e0", "2.5"], (), {}),
@@ -241,7 +242,7 @@ def test_malformed_files_name_file_and_line(tmp_path, name, content, message):
 def test_own_labels(tmp_path, labels, names, given):
     """Words and few whole numbers are classes, other numbers scores, unless `scores` is given. Two
     classes have an F1. names: of the classes, () for scores, or a mistake's line."""
-    parts = "train", "dev", "test"
+    parts, positive = ("train", "dev", "test"), given.pop("f1", given.get("positive", ""))
     files = [write_file(tmp_path, f"{part}.tsv",
                         GOOD + "".join(f"{part}\tb\t{label}\n" for label in labels))
              for part in parts]
@@ -252,9 +253,9 @@ def test_own_labels(tmp_path, labels, names, given):
     task, splits = own_task(*files, **given)
     values = [names.index(text) if names else float(text) for text in labels]
     assert splits == {part: [Pair(part, "b", value) for value in values] for part in parts}
-    metrics = ("accuracy", "f1") if "positive" in given else ("accuracy",)
+    metrics = ("accuracy", "f1") if positive else ("accuracy",)
     assert task.metrics == (metrics if names else ("pearson", "spearman"))
-    assert task.labels == names and task.positive == given.get("positive", "")
+    assert task.labels == names and task.positive == positive
 
 
 def pairs_of(count):
