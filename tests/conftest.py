@@ -4,9 +4,15 @@ import os
 import shutil
 from pathlib import Path
 
+import nltk
 import pytest
 import torch
 from hypothesis import settings
+
+import batches
+from small_runs import RELATED, ChainParser, run, write_pairs
+from support import lexicon
+from support.options import load_own
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU rounds differently
 torch.set_num_threads(1)  # faster for small tensors
@@ -17,15 +23,8 @@ settings.load_profile("house")
 
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
-    """The working folder, with train, dev and test pairs; a cheap parser and a small lexicon.
-
-    22 training pairs in batches of 8 are three steps an epoch.
-    """
-    import batches
-    from small_runs import RELATED, ChainParser, write_pairs
-    from support import lexicon
-    from support.options import load_own
-
+    """The working folder, with train, dev and test pairs; a cheap parser and a small lexicon. 22
+    training pairs in batches of 8 are three steps an epoch."""
     load_own.cache_clear()  # forgets another test's mine.py
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(batches, "load_parser", ChainParser)
@@ -37,15 +36,9 @@ def workplace(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def wordnet():
     """support.lexicon.WordNet, from NLTK_DATA or from shared/ beside the project."""
-    import nltk
-
-    from support.lexicon import WordNet
-
-    beside = Path(__file__).resolve().parents[2] / "shared" / "nltk_data"
-    if beside.exists() and str(beside) not in nltk.data.path:
-        nltk.data.path.append(str(beside))
+    nltk.data.path.append(str(Path(__file__).resolve().parents[2] / "shared" / "nltk_data"))
     try:
-        return WordNet()
+        return lexicon.WordNet()
     except ValueError as problem:
         pytest.skip(str(problem))
 
@@ -53,8 +46,6 @@ def wordnet():
 @pytest.fixture(scope="session")
 def trained_once(tmp_path_factory):
     """trained_once(*args): the folder of a run with these options, trained once for all tests."""
-    from small_runs import run
-
     @functools.cache
     def train_once(*args):
         folder = tmp_path_factory.mktemp("trained") / "run"

@@ -63,11 +63,9 @@ def test_without_its_method_it_is_plain_bert(model, change):
 
 def test_equal_words_add_no_weight():
     """All layers carry the method. Case does not count."""
-    network, _ = part_of("aligned")
-    assert network.state_dict().keys() == part_of("bert")[0].state_dict().keys()
-    assert [*network.carriers()] == [*range(network.bert.config.num_layers)]
-    equal = beginning(*gentle("aligned"))[0]
-    prior = equal.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
+    made, _, network, new = beginning(*of("aligned"))
+    assert new == beginning(*of("bert"))[3] and [*network.carriers()] == [0, 1]
+    prior = made.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
     np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
 
 
@@ -78,8 +76,7 @@ def test_without_re_reading(model, part):
     network, batch = part_of(model)
     without = with_weights(beginning(*gentle(model), "--without", part)[2], network)
     torch.testing.assert_close(answer(network, batch, "no re-reading"), answer(without, batch))
-    alone = beginning(*gentle(model), "--without", "global")[2]
-    assert "no re-reading" not in alone.changes() and "no re-reading" not in without.changes()
+    assert "no re-reading" not in without.changes()
     if model == "drrnet":
         with recording() as trace:
             answer(network, batch, "uniform choice")
@@ -109,14 +106,12 @@ def test_a_run_says_its_influence(trained, capsys):
     assert written == opened.influence(pairs) and written["pairs"] == len(pairs)
     assert written["score"] == opened.evaluate(pairs)["accuracy"]
     for name, change in opened.changes().items():
-        first, second = (opened.predict(pairs, change=x) for x in (None, change))
-        changed = np.mean([x.answer != y.answer for x, y in zip(first, second)])
-        assert written["changes"][name]["answers"] == pytest.approx(changed)
+        before, after = (opened.logits(pairs, change=x) for x in (None, change))
+        assert written["changes"][name].items() >= influence.measure(before, after, False).items()
     assert "score" not in opened.influence([("the dog", "the cat")])
     train.main(["--from", "run/best.pt"])
     printed = capsys.readouterr().out
     assert f"epoch {result()['best_epoch']} of 2" in printed
     for name, change in written["changes"].items():
         assert name in printed and f"{100 * change['answers']:.1f} %" in printed
-        assert f"{100 * change['score']:.1f}" in printed
     assert result(trained(*of("bert")))["influence"] is None

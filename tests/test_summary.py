@@ -9,8 +9,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_curves_of_a_run():
-    """The points of the loss and of dev's results stand at their places, the best one is filled;
-    the axes have the numbers at their ends, and the names."""
+    """Each point stands at its place, the best one is filled; the axes have numbers and names."""
     losses = [{"step": k, "loss": x} for k, x in ((1, 0.75), (2, 0.5), (3, 0.25))]
     results = [{"step": 3 * k, "epoch": k, "split": "dev<", "accuracy": x, "f1": 0.0}
                for k, x in ((1, 0.5), (2, 0.9), (3, 0.7))]
