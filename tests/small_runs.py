@@ -110,9 +110,9 @@ def events(out="run"):
     return [json.loads(line) for line in (Path(out) / "log.jsonl").read_text("utf-8").splitlines()]
 
 
-def losses(out="run", name="loss"):
-    """The loss of each step, or another number of the log; all are finite."""
-    numbers = [event[name] for event in events(out) if "loss" in event]
+def losses(out="run"):
+    """The loss of each step; all are finite."""
+    numbers = [event["loss"] for event in events(out) if "loss" in event]
     assert numbers and np.isfinite(numbers).all()
     return numbers
 

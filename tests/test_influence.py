@@ -87,8 +87,7 @@ def test_without_re_reading(model, part):
 
 def test_what_a_change_did():
     """By hand. One of three answers changes; the first answers' probabilities, .75, .5 and .5,
-    become .25, .75 and .5. Two of three scores move by over a tenth of their deviation, 2.
-    """
+    become .25, .75 and .5. Two of three scores move by over a tenth of their deviation, 2."""
     before = torch.tensor([[0.75, 0.25], [0.5, 0.5], [0.5, 0.5]]).log()
     after = torch.tensor([[0.25, 0.75], [0.75, 0.25], [0.5, 0.5]]).log()
     assert influence.measure(before, after, False) == {

@@ -69,18 +69,16 @@ def test_a_run_is_opened_elsewhere(trained, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("model", ["dabert", "ladranet"])
 def test_an_encoder_goes_on_from_a_run(model, trained):
-    """best.pt is enough; the encoder has no weights of the run's method or classifier."""
+    """The encoder has no weights of the run's method or classifier."""
     saved = loaded(trained(*of(model)) / "best.pt")
-    Path("alone").mkdir()
-    Path("run/best.pt").rename("alone/best.pt")
-    _, data, network, new = beginning("--bert", "alone")
+    _, data, network, new = beginning("--bert", "run")
     new = {name for name in new if "pooler" not in name}  # LadRa-Net does not train it
     for name, x in network.state_dict().items():
         assert name in new or "pooler" in name or torch.equal(x, saved["weights"][name])
     assert new == {"classifier.weight", "classifier.bias"}
     assert data["train"].reader.tokenizer.state() == saved["tokenizer"]
-    torch.save(saved | {"encoder": None}, "alone/best.pt")
-    refused("--bert alone/best.pt words", "--bert", "alone", out="new", by=run)
+    torch.save(saved | {"encoder": None}, "run/best.pt")
+    refused("--bert run/best.pt words", "--bert", "run", out="new", by=run)
 
 
 # ---- Tables -------------------------------------------------------------------------------------
