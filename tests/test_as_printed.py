@@ -3,6 +3,7 @@
 Each test is a row of the table "Where we depart from the page" in docs/equations.md. The oracles in
 test_priors, test_semmatch and test_reread show that both forms compute what they say.
 """
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from methods import (ATTENTIONS, B, D, H, K, L, N, drr, each_form, equation, ladra,
                      linear, looked, masks, method, normal, pairs, positive, prior_of,
                      sentences, silent)
-from test_priors import make
+from support.parses import Parse, split_words
 from test_semmatch import BIASED
 
 GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided attention
@@ -73,8 +74,9 @@ def test_a_closed_gate_erases_the_plain_signal(printed):
 
 def test_child_count_is_rewarded_and_leaves_are_forgotten():
     """DAFA Eq. (4)."""
-    fish, meat = (make(["eat"] + [word] * 5, [0] + [1] * 5, ["root"] + ["obj"] * 5)
-                  for word in ("fish", "meat"))  # no child matches
+    heads, relations = np.array([0, 1, 1, 1, 1, 1], np.int16), ("root", *["obj"] * 5)
+    fish, meat = (Parse(text, split_words(text), ("X",) * 6, heads, relations)
+                  for text in ("eat" + 5 * " fish", "eat" + 5 * " meat"))  # no child matches
     S, printed_S = (equation("dafa", "subgraph_similarity", form) for form in ((), {4}))
     assert printed_S(fish, meat)[0, 0] == 25 and printed_S(fish, fish)[1, 1] == 0
     assert S(fish, meat)[0, 0] == 1 == S(fish, fish)[1, 1]
