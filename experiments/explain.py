@@ -13,13 +13,11 @@ import hashlib
 import html
 import re
 import sys
-from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import numpy as np
-import torch
 
 import train
 from run import made_here
@@ -27,7 +25,6 @@ from support import machine
 from support.errors import one_line, prefix_errors, refuse
 from support.files import read_json, write_text
 from support.options import Arguments, run_command
-from support.pairs import predictions_of
 from support.parses import split_words, words_at
 from support.summary import align_columns, draw_text
 
@@ -71,39 +68,13 @@ def how_often_right(run):
 
 
 def answers_without(run, pair):
-    """[(how, Prediction)] of a pair (a, b): without each part of the method.
-
-    A change that does what an earlier one does, such as plain attention where equal words are all
-    that is added, has no line of its own.
-    """
-    rows, seen, known = [], [], getattr(run.reader.prior, "known", "")
-    for name, change in run.changes().items():
-        logits = run.logits([pair], change)
-        if not any(torch.allclose(logits, other, atol=1e-6) for other in seen):
-            how = CHANGES.get(name, f"without {known}")
-            rows.append((how, predictions_of(logits, run.task)[0]))
-        seen.append(logits)
-    return rows
+    """[(how, Prediction)] of a pair (a, b): without each part of the method."""
+    known = getattr(run.reader.prior, "known", "")
+    return [(CHANGES.get(name, f"without {known}"), run.predict([pair], change)[0])
+            for name, change in run.changes().items()]
 
 
 # ---- What the model saw -------------------------------------------------------------------------
-
-def own_words(a, b):
-    """Two lists of bool: does a sentence, a list of words, have this word, up to case, more often
-    than the other one has it?
-
-    >>> own_words(["The", "cat", "saw", "the", "dog"], ["the", "dog", "slept"])
-    [[False, True, True, True, False], [False, False, True]]
-    """
-    marks = []
-    for words, others in ((a, b), (b, a)):
-        left = Counter(word.casefold() for word in others)
-        marks.append([])
-        for word in map(str.casefold, words):
-            left[word] -= 1
-            marks[-1].append(left[word] < 0)
-    return marks
-
 
 def between_words(weights, segment, word, n, m):
     """How much words of a and b look at each other, (n, m): the mean of both directions. The pieces
@@ -177,19 +148,16 @@ def drawn_links(values):
     return sorted(((int(i), int(j), float(share[i, j])) for i, j in found), key=lambda x: x[2])
 
 
-def draw_pair(words, marks, values):
+def draw_pair(words, values):
     """SVG text: the words of a at the left, of b at the right, joined by lines.
 
-    words: two lists, of n and m. marks: two lists of bool: is the word marked? values: (n, m), the
-    width of a line.
+    words: two lists, of n and m. values: (n, m), the width of a line.
     """
     wide = [10 + 10 * max(len(cut_word(word)) for word in own) for own in words]
     parts = []
-    for x, anchor, own, marked in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), words,
-                                      marks):
+    for x, anchor, own in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), words):
         for i, word in enumerate(own):
-            kind = "own" if marked[i] else "word"
-            parts.append(draw_text(x, i * STEP + 20, cut_word(word), kind, anchor))
+            parts.append(draw_text(x, i * STEP + 20, cut_word(word), "word", anchor))
     left, right = wide[0], wide[0] + GAP
     for i, j, share in drawn_links(values):
         y, to, half = i * STEP + 15, j * STEP + 15, (left + right) / 2
@@ -245,7 +213,7 @@ def page(title, *parts):
 
 
 def draw_seen(run, a, b):
-    """(Prediction, HTML of the drawing, HTML of the heat map or "" for a model without attention).
+    """(Prediction, HTML of the drawing and of the heat map, or "" for a model without attention).
 
     Raises ValueError for a text without words: an answer to it would say nothing.
     """
@@ -253,17 +221,14 @@ def draw_seen(run, a, b):
     for name, own in zip("ab", words):
         refuse(not own, f"sentence {name} has no words; give two sentences")
     prediction, trace = run.explain(a, b)
-    marks, values, notes, heat = own_words(*words), np.zeros([*map(len, words)]), [], ""
-    if "attention" in trace:
-        ids, segment, word = map(np.array, run.examples([(a, b)]).tokens[0])
-        values, note = links_of(run, trace, segment, word, *values.shape)
-        notes.append(note)
-        title, shares = attention_map(run, trace, segment, word)
-        heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)
-    if any(map(any, marks)):
-        notes.append("Orange: the other sentence lacks the word.")
-    return prediction, (f'<figure><div class="box">{draw_pair(words, marks, values)}</div>'
-                        f"<figcaption>{escape(' '.join(notes))}</figcaption></figure>"), heat
+    if "attention" not in trace:
+        return prediction, "", ""
+    ids, segment, word = map(np.array, run.examples([(a, b)]).tokens[0])
+    values, note = links_of(run, trace, segment, word, *map(len, words))
+    title, shares = attention_map(run, trace, segment, word)
+    heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)
+    return prediction, (f'<figure><div class="box">{draw_pair(words, values)}</div>'
+                        f"<figcaption>{escape(note)}</figcaption></figure>"), heat
 
 
 def explain_pair(run, a, b, top=""):

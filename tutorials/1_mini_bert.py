@@ -201,7 +201,7 @@ print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['ma
 # starts from random weights. It learns synonyms from 800 pairs of toy, a set of made sentences. "The doctor praised
 # Anna in April." and "The physician praised Anna in April." mean the same; with "the lawyer" they do not. Four such
 # sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance. Training ends
-# when 97 % of its own pairs are right; dev has 120 other pairs.
+# when 95 % of its own pairs are right; dev has 120 other pairs.
 
 # %%
 class MyBert(SelfAttention):
@@ -210,7 +210,7 @@ class MyBert(SelfAttention):
     def attend(self, hidden, q, k, v, mask, bias):
         return merge_heads(attention(q, k, v, mask))
 
-run, found = train_on("synonyms", MyBert)
+_ = train_on("synonyms", MyBert)
 
 # %% [markdown]
 # **What has it learned?** In training, every pair that means the same has two *different* words for one person. Nothing

@@ -197,29 +197,10 @@ calibrated_attention = check(calibrated_attention, q, keys, values, two, ln_M, g
 # same vector* in (7), and l_i takes the place of s_i in (9). With s_i + l_i, f = 0 is plain BERT. The library computes
 # it.
 #
-# ## A trained model
-#
-# The 800 pairs of toy that ask who did it to whom: "The tired nurse praised Anna in the park." and "In the park, the
-# tired nurse praised Anna." mean the same; "In the park, Anna praised the tired nurse." does not. Each pair has a twin
-# with the same words and the other label, so chance is 50. The library's DAFA, whose equations compute what yours do,
-# trains until 95 % of its pairs are right; then plain BERT has as many epochs.
-#
-# **Guess**: the trained DAFA answers once more, with all entries of the matrix 0, so that it knows nothing of the
-# pair's words and trees. How many of 100 pairs of dev are right: about 50, 75 or 90?
-
-# %%
-guess = ...
-guessed(guess, 50, 75, 90)
-
-# %%
-run, found = train_on("roles", "dafa", learned=0.95, set="ATTENTION_SIZE=16")
-print(f"{100 * found['changes']['no prior']['score']:.0f} of 100 pairs are right. You guessed {guess}.")
-_ = train_on("roles", "bert", learned=0.95, epochs=found["epochs"])
-
-# %% [markdown]
-# Without its matrix the model is plain attention that has learned to rely on a matrix: in most of our runs 75 of 100
-# were right. So *this trained model* relies on the matrix. Does it rely on trees? The matrix holds more: Eq. (1) also asks whether the words themselves are equal. And would it be as good if it
-# had learned without the matrix? Leaving a part out *after* training cannot say either: lesson 7 asks with other
-# trainings. Plain BERT after as many epochs is one run with one seed, which says little. And a defect that you can
-# prove in Eq. (6) need not show in an accuracy: queries and keys are learned, so training can turn the sign of a score
-# that the printed form weakens.
+# **What training shows.** DAFA trained on the 800 pairs of toy that ask who did it to whom (lesson 7 has an example;
+# commit f72d590, seeds 0 to 4). It answered 82 to 95 of 100 other pairs rightly, and with all entries of its matrix 0
+# it answered 50, which is chance. So *these models* rely on the matrix. Do they rely on trees? Eq. (1) also asks whether
+# the words themselves are equal. And would a model be as good that had learned without the matrix? Leaving a part out
+# *after* training cannot say either: lesson 7 asks with other trainings. And a defect that you can prove in Eq. (6) need
+# not show in an accuracy: queries and keys are learned, so training can turn the sign of a score that the printed form
+# weakens.

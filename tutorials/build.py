@@ -2,7 +2,6 @@
 
 A script is in the percent format: `# %%` begins a cell of code, `# %% [markdown]` a cell of text.
 """
-import argparse
 import json
 import re
 from pathlib import Path
@@ -26,6 +25,5 @@ def notebook_of(text):
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
     for path in LESSONS:
         path.with_suffix(".ipynb").write_text(notebook_of(path.read_text("utf-8")), "utf-8")

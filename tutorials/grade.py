@@ -9,8 +9,6 @@ refuses to run outside a container, unless you say --trusted: README.md beside t
 import ast
 import contextlib
 import csv
-import functools
-import io
 import json
 import linecache
 import os
@@ -24,10 +22,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]        # tasks.py and the modules above it
 os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}      # before torch comes
 
-import lesson
+import lesson  # it finds the modules above this folder
 from support.errors import refuse
 from support.files import write_text
 from support.options import Arguments, run_command
@@ -42,13 +39,14 @@ CONTAINERS = "/.dockerenv", "/run/.containerenv"        # one of them exists ins
 WATCHED = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("*.py")} | {
     *TASKS, "TASKS", "support", "tell", "importlib", "inspect", "gc", "modules", "__globals__",
     "_getframe"}        # what can give points without work
+NAMING = {ast.Attribute: "attr", ast.ImportFrom: "module", ast.alias: "name"}   # where a name stands
 
 
 # ---- What was handed in -------------------------------------------------------------------------
 
 def read_cells(path):
-    """The number of the lesson in a .py or .ipynb, and its cells of code, without what only Jupyter
-    has (!ls, name?). Raises ValueError, which says what the file is instead."""
+    """The number of the lesson in a .py or .ipynb, and its cells, without what only Jupyter has
+    (!ls, name?). Raises ValueError, which says what the file is instead."""
     refuse(path.is_symlink() or not path.is_file(), "is no plain file")
     refuse(path.stat().st_size > LARGEST, f"has more than {LARGEST:,} bytes")
     try:
@@ -57,9 +55,7 @@ def read_cells(path):
             cells = [x["source"] for x in json.loads(text)["cells"] if x["cell_type"] == "code"]
             cells = [MAGIC.sub(r"\1None", "".join(cell)) for cell in cells]
         else:
-            kinds_and_cells = re.split(r"^# ?%%(.*)\n?", f"# %%\n{text}", flags=re.M)[1:]
-            cells = [cell for kind, cell in zip(kinds_and_cells[::2], kinds_and_cells[1::2])
-                     if "[markdown]" not in kind]
+            cells = re.split(r"^# ?%%.*\n?", text, flags=re.M)     # a text's cell is a comment
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError("is no text in UTF-8, or no notebook") from None
     numbers = sorted({*BEGIN.findall("\n".join(cells))})
@@ -68,17 +64,9 @@ def read_cells(path):
     return int(numbers[0]), [cell for cell in cells if cell.strip()]
 
 
-@functools.cache
 def read_own(number):
-    """All names that a lesson as it is handed out has defined at its end, with right functions for
-    its blank ones; what it names (see named_in)."""
-    path, = HERE.glob(f"{number}_*.py")
-    (_, cells), names = read_cells(path), {"__name__": "__main__", "display": print}
-    lesson.tell = lambda *_: None
-    with contextlib.redirect_stdout(io.StringIO()):
-        for cell in cells:
-            run_cell(cell, "the lesson", names)
-    return names, named_in(cells)
+    """The cells of lesson `number`, as it is handed out."""
+    return read_cells(*HERE.glob(f"{number}_*.py"))[1]
 
 
 def named_in(cells):
@@ -87,18 +75,16 @@ def named_in(cells):
     for number, cell in enumerate(cells, 1):
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             for node in ast.walk(ast.parse(cell)):
-                names = [node.attr] if isinstance(node, ast.Attribute) else []
-                if isinstance(node, ast.Import | ast.ImportFrom):
-                    names = [getattr(node, "module", None), *(alias.name for alias in node.names)]
-                for name in filter(None, names):
+                if name := getattr(node, NAMING.get(type(node), ""), None):
                     found.setdefault(name, f"cell {number}, line {node.lineno}")
     return found
 
 
 def remark_on(number, cells):
     """What a lecturer should look at, because it could have given points."""
+    known = named_in(read_own(number))
     looks = [f"{name} ({place})" for name, place in named_in(cells).items()
-             if name.split(".")[0] in WATCHED and name not in read_own(number)[1]]
+             if name.split(".")[0] in WATCHED and name not in known]
     return f"look: it names {', '.join(looks[:5])}" if looks else ""
 
 
@@ -110,17 +96,18 @@ def run_cell(cell, title, names):
     try:
         exec(compile(cell, title, "exec"), names)
     except BaseException as error:
-        place = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        return f"{type(error).__name__}{place}: {error}".split("\n")[0]
+        return f"{type(error).__name__}: {error}".split("\n")[0]
     return ""
 
 
-def run_hand_in(cells, names, report, folder):
-    """Runs cells, and writes lines to the file number `report`: a JSON list of a function's name and
-    what is wrong with it, or of "" and the error of a cell."""
+def run_hand_in(number, cells, report, folder):
+    """Runs the cells of lesson `number`, and then of a hand-in, so that a cell that fails takes
+    nothing from the others. Writes lines to the file number `report`: a JSON list of a function's
+    name and what is wrong with it, or of "" and the error of a cell."""
+    names = {"__name__": "__main__", "display": print}
     os.chdir(folder)
-    for number in range(3):
-        os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    for standard in range(3):
+        os.dup2(os.open(os.devnull, os.O_RDWR), standard)
     os.dup2(report, 3)
     os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])     # the files of grade.py
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")
@@ -134,8 +121,10 @@ def run_hand_in(cells, names, report, folder):
     def late(*_):
         raise TimeoutError(f"ended after {LIMIT} seconds")
 
-    signal.signal(signal.SIGALRM, late)
+    for cell in read_own(number):
+        run_cell(cell, "the lesson", names)
     lesson.tell = say
+    signal.signal(signal.SIGALRM, late)
     for number, cell in enumerate(cells, 1):
         before = {name: names[name] for name in TASKS if name in names}
         signal.setitimer(signal.ITIMER_REAL, LIMIT, LIMIT)      # again: `check` tries more than once
@@ -146,13 +135,9 @@ def run_hand_in(cells, names, report, folder):
             names |= before             # no function that was not checked
 
 
-def lines_of(cells, names):
-    """What a hand-in's process has said when it ends, or ten times LIMIT seconds are over: a list of
-    (name, text), as `run_hand_in` writes them. Its process group is ended.
-
-    names: what the lesson defines. A hand-in begins with it, so that a cell that fails takes
-    nothing from the others.
-    """
+def said_by(number, cells):
+    """What the process of a hand-in has written when it ends, or ten times LIMIT seconds are over,
+    in bytes (see run_hand_in). Its process group is ended."""
     (read, write), end, said = os.pipe(), time.monotonic() + 10 * LIMIT, b""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         group = os.fork()
@@ -162,7 +147,7 @@ def lines_of(cells, names):
                 if os.fork():           # a child of a child: who kills its parent kills no grade.py
                     os.wait()
                 else:
-                    run_hand_in(cells, dict(names), write, folder)
+                    run_hand_in(number, cells, write, folder)
             finally:
                 os._exit(0)
         os.close(write)
@@ -174,23 +159,20 @@ def lines_of(cells, names):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
         os.waitpid(group, 0)
-    lines = []
-    for line in said.split(b"\n"):
-        with contextlib.suppress(ValueError, TypeError, RecursionError):    # it has another form
-            name, text = json.loads(line)
-            lines.append((str(name), str(text)[:1000]))
-    return lines
+    return said
 
 
 def grade(number, cells):
     """Grades the cells of a hand-in of lesson `number`. Returns: dict name of a function -> its
     points; the lines of the student's page, in which no path of ours stands."""
     found, failed = {x: "not checked" for x, task in TASKS.items() if task.lesson == number}, []
-    for name, text in lines_of(cells, read_own(number)[0]):
-        if not name:
-            failed.append(text)
-        elif found.get(name):                               # of several checks a right one counts
-            found[name] = text
+    for line in said_by(number, cells).split(b"\n"):
+        with contextlib.suppress(ValueError, TypeError, RecursionError):    # it has another form
+            name, text = (str(x)[:1000] for x in json.loads(line))
+            if not name:
+                failed.append(text)
+            elif found.get(name):                           # of several checks a right one counts
+                found[name] = text
     won = {name: 0 if message else TASKS[name].points for name, message in found.items()}
     lines = [f"{won[name]}/{TASKS[name].points}  {name}  {message}".rstrip()
              for name, message in found.items()]
@@ -200,20 +182,19 @@ def grade(number, cells):
 
 # ---- What is written ----------------------------------------------------------------------------
 
-def table_of(rows):
-    """points.csv, with the sum of each student. Of two hand-ins of a lesson the better one counts.
-
-    rows: a dict for each hand-in, with "lesson"."""
-    text, best = io.StringIO(), {}
+def write_table(path, rows):
+    """Writes points.csv, with the sum of each student. Of two hand-ins of a lesson the better one
+    counts. rows: a dict for each hand-in."""
+    best = {}
     for row in rows:
         of_student = best.setdefault(row["student"], {})
         of_student[row["lesson"]] = max(row["points"], of_student.get(row["lesson"], 0))
-    table = csv.DictWriter(text, ["student", "sum", "hand-in", "points", *TASKS, "remark"],
-                           extrasaction="ignore")
-    table.writeheader()
-    table.writerow({"student": "maximum"} | {name: task.points for name, task in TASKS.items()})
-    table.writerows(row | {"sum": sum(best[row["student"]].values())} for row in rows)
-    return text.getvalue()
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, ["student", "sum", "hand-in", "points", *TASKS, "remark"],
+                               extrasaction="ignore")
+        table.writeheader()
+        table.writerow({"student": "maximum"} | {name: x.points for name, x in TASKS.items()})
+        table.writerows(row | {"sum": sum(best[row["student"]].values())} for row in rows)
 
 
 def main(argv=None):
@@ -235,22 +216,25 @@ def main(argv=None):
     for path in sorted(top.rglob("*")):                                 # all before the first runs
         if path.suffix in (".py", ".ipynb") and ".ipynb_checkpoints" not in path.parts:
             try:
-                hand_ins[path.relative_to(top)] = read_cells(path)
+                hand_ins[path.relative_to(top)] = *read_cells(path), ""
             except (ValueError, OSError) as error:
-                hand_ins[path.relative_to(top)] = str(error)
+                hand_ins[path.relative_to(top)] = 0, [], str(error)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)   # process 1 gets no signal that it does not handle
     lesson.torch.set_num_threads(1)     # threads do not outlive a fork
     lesson.MODE, lesson.SEED = "grade", given["seed"]
-    for name, read in hand_ins.items():
-        number, won, lines, remark = 0, {}, [read], read
-        if not isinstance(read, str):
-            number, remark, (won, lines) = read[0], remark_on(*read), grade(*read)
+    for name, (number, cells, remark) in hand_ins.items():
+        won, lines = {}, [remark]
+        if cells:
+            remark, (won, lines) = remark_on(number, cells), grade(number, cells)
         rows.append({"student": Path(name.parts[0]).stem, "lesson": number, "hand-in": name,
                      "points": sum(won.values()), "remark": remark} | won)
-        pages[f"pages/{name}.txt"] = "\n".join([name.name, *lines, ""])
+        pages[out / f"pages/{name}.txt"] = "\n".join([name.name, *lines, ""])
         print(f"{name}: {sum(won.values())} points{remark and f'; {remark}'}", flush=True)
-    for path, text in [("points.csv", table_of(rows)), *pages.items()]:     # after the last runs
-        (out / path).parent.mkdir(parents=True, exist_ok=True)
-        write_text(out / path, text)
+    for path, text in pages.items():                                    # after the last runs
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+    write_table(out / "points.csv", rows)
 
 
 if __name__ == "__main__":

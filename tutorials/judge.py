@@ -2,7 +2,7 @@
 
 `judge` compares a function's results with those of the right one of tasks.py, in each case. If they
 are wrong, it says what enters the first linear map or softmax that gets something wrong, too. A
-demand (see demands.py) is tried with forms of an equation instead.
+demand is tried with forms of an equation instead.
 """
 import contextlib
 import copy
@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from demands import FORMS
 from support.shown import recording
-from tasks import TASKS, Draw
+from tasks import FORMS, TASKS, Draw
 
 BY_HAND = "the pair by hand"
 TRIALS = 100            # of each form: a demand that draws numbers may be right by luck
@@ -32,28 +31,27 @@ def judge(name, function, by_hand=(), seed=0):
     message = compare(name, function, (), seed)
     if message and by_hand:
         with contextlib.suppress(Exception):            # a reader may have changed them
-            results(TASKS[name].right, map(copy_of, by_hand))
+            results(TASKS[name].right, copy.deepcopy(by_hand))
             message = compare(name, function, by_hand, seed) or message
     return message
 
 
 def judge_demand(name, function, seed):
     """Which form of an equation a demand takes for a better or worse one than it is, or ""."""
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
-        for what, (form, right) in FORMS[name].items():
-            wrong = 0
-            for _ in range(TRIALS):
-                try:
-                    said = function(form)
-                    if said is None:
-                        return "not written yet: it returns nothing. Write it, with `return`."
-                    wrong += bool(said) != right
-                except (Exception, SystemExit) as error:
-                    return f"tried with {what}: {where_it_failed(error, function)}"
-            if wrong:
-                often = f", in {wrong} of {TRIALS} trials" if wrong < TRIALS else ""
-                return f"it is {not right} of {what}{often}, and should be {right}."
+    torch.manual_seed(seed)
+    for what, (form, right) in FORMS[name].items():
+        wrong = 0
+        for _ in range(TRIALS):
+            try:
+                said = function(form)
+                if said is None:
+                    return "not written yet: it returns nothing. Write it, with `return`."
+                wrong += bool(said) != right
+            except (Exception, SystemExit) as error:
+                return f"tried with {what}: {where_it_failed(error, function)}"
+        if wrong:
+            often = f", in {wrong} of {TRIALS} trials" if wrong < TRIALS else ""
+            return f"it is {not right} of {what}{often}, and should be {right}."
     return ""
 
 
@@ -62,12 +60,9 @@ def compare(name, function, by_hand, seed):
     task, library, rights, found = TASKS[name], TASKS[name].right, {}, {}
 
     def arguments(case):
-        return [*map(copy_of, by_hand)] if case == BY_HAND else task.draw(Draw(case, seed))
+        return copy.deepcopy(by_hand) if case == BY_HAND else task.draw(Draw(case, seed))
 
     cases = [BY_HAND, *task.cases] if by_hand else task.cases
-    draw = Draw(task.cases[1], seed)
-    axes = [[draw.letters.get(size, str(size)) for size in x.shape]
-            for x in results(library, task.draw(draw))]
     for case in sorted(cases, key=lambda case: case.startswith("one")):     # L = 1 says no shape
         rights[case] = results(library, arguments(case))
         try:
@@ -77,7 +72,7 @@ def compare(name, function, by_hand, seed):
         if found[case] is None:
             return "not written yet: it returns nothing. Write it, with `return`."
         same_dtype = "float32" in task.cases            # not of numpy arrays
-        if message := misshaped(rights[case], found[case], axes, same_dtype):
+        if message := misshaped(rights[case], found[case], same_dtype):
             return f"tried with {case}: {message}"
     good = [case for case in cases if alike(rights[case], found[case])]
     for case in cases:
@@ -92,11 +87,6 @@ def compare(name, function, by_hand, seed):
 
 # ---- Results ------------------------------------------------------------------------------------
 
-def copy_of(x):
-    """An argument that a function may change without harm."""
-    return x.clone() if torch.is_tensor(x) else copy.deepcopy(x)
-
-
 def results(function, arguments):
     """What a function returns for these arguments, as a list of tensors; None if nothing."""
     with torch.no_grad():
@@ -109,7 +99,7 @@ def results(function, arguments):
 
 def results_alone(function, arguments):
     """The results. Raises ValueError if the function changes an argument in place."""
-    before = [*map(copy_of, arguments)]
+    before = copy.deepcopy(arguments)
     found = results(function, arguments)
     for i, (x, y) in enumerate(zip(arguments, before), 1):
         if torch.is_tensor(x) and not torch.equal(x.nan_to_num(), y.nan_to_num()):
@@ -140,11 +130,8 @@ class Stations(TorchFunctionMode):
         super().__init__()
         self.calls = []
         for name, argument in zip(inspect.signature(function).parameters, arguments):
-            own = isinstance(argument, torch.nn.Module)
-            inner = argument._modules if own else getattr(argument, "__dict__", {})
-            modules = {f"{name}.{key}": x for key, x in inner.items()} | {name: argument}
-            for key, module in modules.items():
-                if isinstance(module, torch.nn.Module):
+            if isinstance(argument, torch.nn.Module):
+                for key, module in argument.named_modules(prefix=name):
                     module.register_forward_pre_hook(functools.partial(self.note, key))
 
     def note(self, key, _, entered):
@@ -153,9 +140,9 @@ class Stations(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, function.__name__
-        if name in ("softmax", "log_softmax", "cross_entropy"):
+        if name in ("softmax", "log_softmax"):
             x = args[0].masked_fill(args[0] < -1e30, -torch.inf)
-            axis = kwargs.get("dim", args[1] if name != "cross_entropy" and args[1:] else -1)
+            axis = kwargs.get("dim", args[1] if args[1:] else -1)
             equal = (x == x.amax(axis, True)).all(axis, True)       # such as a row without a key
             self.calls.append(("the softmax", x, x.masked_fill(equal, 0.0).softmax(axis)))
         return function(*args, **kwargs)
@@ -203,16 +190,14 @@ def where_it_failed(error, function):
     return f"{type(error).__name__}{line}: {str(error) or 'it has no message'}"
 
 
-def misshaped(rights, found, axes, same_dtype):
-    """What is wrong with the number, the shape or, if it matters, the dtype of results, or "".
-    axes: letters of each result."""
+def misshaped(rights, found, same_dtype):
+    """What is wrong with the number, the shape or, if it matters, the dtype of results, or ""."""
     if len(rights) != len(found):
         return f"number of results: {len(found)}, expected {len(rights)}."
-    for i, (x, y, letters) in enumerate(zip(rights, found, axes), 1):
+    for i, (x, y) in enumerate(zip(rights, found), 1):
         which = f"result {i} " if len(rights) > 1 else "it "
         if x.shape != y.shape:
-            return (f"{which}has the shape {tuple(y.shape)}, expected ({', '.join(letters)}), "
-                    f"here {tuple(x.shape)}.")
+            return f"{which}has the shape {tuple(y.shape)}, expected {tuple(x.shape)}."
         if y.dtype == torch.bool or same_dtype and y.dtype != x.dtype:
             return f"{which}is {y.dtype}, expected {x.dtype}, as the arguments are."
     return ""

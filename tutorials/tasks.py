@@ -32,7 +32,7 @@ class Task(NamedTuple):
     lesson: int
     points: int
     right: object       # the function as it should be
-    draw: object = None     # a function: Draw -> arguments; None: a demand, see demands.py
+    draw: object = None     # a function: Draw -> arguments; None: a demand, see FORMS
     cases: tuple = CASES
 
 
@@ -46,8 +46,6 @@ class Draw:
         self.generator = torch.Generator().manual_seed(seed)
         self.L, self.n, self.m = (1, 1, 1) if case in ("one token", "one word") else (7, N, M)
         self.dtype = torch.float32 if case == "float32" else torch.float64
-        self.letters = {B: "B", H: "H", K: "k", A: "A", T: "T", D: "d", 2 * A: "f",
-                        self.L: "L", self.n: "n", self.m: "m", 1: "1"}
 
     def normal(self, *shape, large=1.0):
         """Normal numbers; in the case "large scores" they are `large` times as large."""
@@ -126,7 +124,7 @@ def left_draw(d):
 
 
 def phrase_draw(d):
-    size = 3 if d.case == "kernel 3" else 2
+    size = 3 if d.case == "float32" else 2
     first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
     return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
 
@@ -154,57 +152,50 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
     return output_norm(hidden + output(F.gelu(intermediate(hidden))))  # (B, L, d)
 
 
-def demand_guide(f):
-    values, guide, other = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
-    found = f(values, guide)
-    steady = torch.allclose(found, f(values, guide))  # no noise
-    by_guide = not torch.allclose(found, f(values, other), atol=1e-3)
-    by_values = not torch.allclose(found, f(values + 1, guide), atol=1e-3)
-    return steady and by_guide and by_values
-
-
 def demand_trees(f):
     scores, M = torch.tensor([[-1.0, 0], [1, 0]]), torch.tensor([[4.0, 1], [4, 1]])
     more = f(scores, M) - scores.softmax(-1)  # than plain attention; both signs of a score
     return bool((more[:, 0] > 1e-3).all() and (more[:, 1] < -1e-3).all())
 
 
+# What a demand is tried with: what it is -> a form of the equation, does it do what is asked?
+FORMS = {"demand_trees": {
+    "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
+    "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
+    "plain attention": (lambda s, M: s.softmax(-1), False),
+    "noise": (lambda s, M: torch.rand(s.shape).softmax(-1), False),  # others at each call
+    "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
+    "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}
+
+
 # ---- The functions ------------------------------------------------------------------------------
 
 TASKS = {task.right.__name__: task for task in (
-    # ---- 1. Mini-BERT
     Task(1, 1, split_heads, lambda d: [d.states(), H]),
     Task(1, 2, attention_weights, lambda d: [d.normal(B, H, d.L, d.L, large=1e5), d.mask()]),
     Task(1, 2, attention, lambda d: [*d.heads(), d.mask()]),
     Task(1, 2, layer, lambda d: [
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))]),
-    # ---- 2. DABERT
     Task(2, 2, difference_scores, lambda d: d.heads()[:2]),
-    Task(2, 3, demand_guide),
     Task(2, 2, difference_attention, lambda d: [*d.heads(), d.mask()]),
     Task(2, 3, guided_attention, lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
         d.linear(A, 1, False)]),
     Task(2, 2, gated_fusion, two_signals),
     Task(2, 2, filtration_gate, two_signals),
-    # ---- 3. DAFA
     Task(3, 2, tree_similarity, Draw.parses, TREES),
     Task(3, 4, subgraph_similarity, Draw.parses, TREES),
     Task(3, 3, spread_prior, lambda d: [d.normal(B, N, M), *d.tokens(), 0.5]),
     Task(3, 3, demand_trees),
     Task(3, 2, calibrated_attention, lambda d: [*d.heads(), d.mask(), d.normal(B, d.L, d.L)]),
-    # ---- 4. External knowledge
     Task(4, 4, co_attention, lambda d: [d.states(), d.scores()]),
     Task(4, 2, knowledge_factor, factor_draw),
-    # ---- 5. DRr-Net
     Task(5, 2, reread.choose, choose_draw),
     Task(5, 3, reread.reread, lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
         d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
-    # ---- 6. LadRa-Net
-    Task(6, 3, reread.phrase_cnn, phrase_draw, (*CASES, "kernel 3")),
+    Task(6, 3, reread.phrase_cnn, phrase_draw),
     Task(6, 2, reread.coverage, coverage_draw),
     Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
-    # ---- 7. What helps?
     Task(7, 2, equal_words, lambda d: [parse.words for parse in d.parses()], TREES[:2]))}
