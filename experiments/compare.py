@@ -20,7 +20,6 @@ mean (Mann and Whitney 1947; the columns are strata). It is corrected for the nu
 import itertools
 import json
 import math
-import os
 import re
 import shlex
 import statistics
@@ -143,11 +142,8 @@ def run_group(folder, members, test, command):
     found = []
     for number, (name, (row, column, given)) in enumerate(members.items(), 1):
         print_once(f"\nrun {number} of {len(members)}: {name}")
-        try:
-            with prefix_errors(f"{name}: "):  # such as a loss that is no number
-                train_run(folder / name, given, test)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt("the same command goes on") from None
+        with prefix_errors(f"{name}: "):  # such as a loss that is no number
+            train_run(folder / name, given, test)
         found.append({"row": row, "set": column, "seed": given["seed"]}
                      | read_run(folder / name, test))
     lines, against = ",\n".join(map(json.dumps, found)), found[0]["row"]
@@ -324,12 +320,18 @@ def table_text(found, against=None):
 
 
 def markdown(lines):
-    """Markdown of a table without its empty columns. lines: rows of cells, the header first."""
-    columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
-    left, *widths = [max(map(len, column)) for column in columns]
+    """Markdown of a table without its empty columns; of several where it were wider than WIDTH.
+    lines: rows of cells, the header first.
+    """
+    first, *columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
+    left, *widths = [max(map(len, column)) for column in [first, *columns]]
+    while len(widths) > 1 and left + sum(widths) + 3 * len(widths) > WIDTH:
+        widths.pop()
     texts = [" | ".join([title.ljust(left), *map(str.rjust, cells, widths)]).rstrip()
-             for title, *cells in zip(*columns)]
+             for title, *cells in zip(first, *columns)]
     texts.insert(1, "-" * (left + 1) + "".join(f"|{'-' * (width + 1)}:" for width in widths))
+    if rest := columns[len(widths):]:
+        texts += ["", markdown([*zip(first, *rest)])]
     return "\n".join(texts)
 
 
@@ -387,11 +389,10 @@ def show(places, against=None, rows=(), draw=None):
     wanted = dict.fromkeys([*[against] * bool(against), *(rows or known)])
     unknown = ", ".join(wanted.keys() - known.keys())
     refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
-    refuse(draw and not against, "--draw: needs --against, from which it draws differences")
     found = [run for row in wanted for run in found if run["row"] == row]
     if draw:
         check_free(draw)
-        write_text(draw, draw_rows(found, against))
+        write_text(draw, draw_rows(found, against or found[0]["row"]))
     print_once(table_text(found, against))
 
 
@@ -421,7 +422,6 @@ def main(argv=None):
         refuse("show" not in given or given.keys() - of_show, "--show goes with --against, --rows "
                "and --draw alone, and these need --show")
         return show(given.pop("show"), **given)
-    refuse("WORLD_SIZE" in os.environ, "a group runs in one process; start it without torchrun")
     with machine.torch_session(given):
         folder, first = Path(given.pop("out", "runs/compare")), given.pop("seed", 0)
         count = given.pop("seeds", 1)

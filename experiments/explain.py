@@ -129,12 +129,6 @@ def escape(text):
     return html.escape(legal_text(text))
 
 
-def cut_word(word):
-    """A word that fits into a drawing."""
-    word = legal_text(word)
-    return word if len(word) <= LONGEST else word[:LONGEST - 1] + "…"
-
-
 def drawn_links(values):
     """[(i, j, share)] of the lines that `draw_pair` draws, the thin ones first: the largest number
     of each row and column. share: of the largest number of all, which counts as 1 at least.
@@ -153,11 +147,11 @@ def draw_pair(words, values):
 
     words: two lists, of n and m. values: (n, m), the width of a line.
     """
-    wide = [10 + 10 * max(len(cut_word(word)) for word in own) for own in words]
-    parts = []
-    for x, anchor, own in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), words):
+    shown, parts = [[legal_text(word)[:LONGEST] for word in own] for own in words], []
+    wide = [10 + 10 * max(map(len, own)) for own in shown]
+    for x, anchor, own in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), shown):
         for i, word in enumerate(own):
-            parts.append(draw_text(x, i * STEP + 20, cut_word(word), "word", anchor))
+            parts.append(draw_text(x, i * STEP + 20, word, "word", anchor))
     left, right = wide[0], wide[0] + GAP
     for i, j, share in drawn_links(values):
         y, to, half = i * STEP + 15, j * STEP + 15, (left + right) / 2

@@ -7,8 +7,8 @@ import copy
 import csv
 import os
 import re
+import signal
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +18,7 @@ import build
 import grade
 import judge
 import lesson
-from small_runs import ROOT
+from small_runs import refused
 from support.options import run_command
 from tasks import TASKS, Draw
 
@@ -35,8 +35,6 @@ answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
     ("difference_scores", lambda q, k: (answers.difference_scores(q, k), k), "results: 2"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).half(), "float16"),
     ("difference_scores", lambda q, k: 1.001 * answers.difference_scores(q, k), "yours is"),
-    ("layer", lambda h, x, W, norm, W_1, *rest: answers.layer(h, x + 1, W, norm, W_1, *rest),
-     "way, what enters attention_output: "),
     ("gated_fusion", lambda sem, other, W_sem, W_other, W_g: (lambda v, g: (-v, g))(
         *answers.gated_fusion(sem, other, W_sem, W_other, W_g)),
      "Right: result 2. What enters W_other, W_sem, W_g is right."),
@@ -113,19 +111,16 @@ def test_a_lesson_asks_for_its_functions(number):
 
 
 def test_the_rows_of_lesson_7(monkeypatch):
-    """TreesAlone has all of M but equal words. The numbers of the encoder are the page's."""
+    """TreesAlone has all of M but equal words."""
     monkeypatch.setattr(lesson, "MODE", "grade")
-    names, cells = {"__name__": "__main__", "display": print}, grade.read_own(7)
-    for cell in cells:
+    names = {"__name__": "__main__", "display": print}
+    for cell in grade.read_own(7):
         grade.run_cell(cell, "the lesson", names)
     a, b = (SimpleNamespace(parse=parse) for parse in Draw("padding").parses())
     alone = names["TreesAlone"].prior((), ()).matrix(a, b)
     same = answers.equal_words(a.parse.words, b.parse.words) == 1
     M = answers.tree_similarity(a.parse, b.parse)
     assert (alone == M)[~same].all() and (alone < M)[same].all() and {*alone.flat} == {0, 1, 2}
-    page = (ROOT / "docs/results.md").read_text("utf-8")
-    numbers = re.findall(r"\d\d\.\d \(\d\.\d\)", cells[-1])
-    assert len(numbers) == 4 and all(number in page for number in numbers)
 
 
 def test_a_verdict_is_of_the_table(capsys):
@@ -133,7 +128,7 @@ def test_a_verdict_is_of_the_table(capsys):
     rows = {"plain": [50, 60, 70], "DAFA": [95, 90, 85], "a": [75, 95, 90], "b": [74, 95, 90],
             "c": [74, 70, 60]}
     lesson.verdict(rows, "plain", "DAFA", "abc")
-    said = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()[-3:]]
+    said = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()[-3:]]
     assert said == ["it carries the gain.", "these seeds do not say whether it carries the gain.",
                     "it does not carry the gain."]
     lesson.verdict(rows | {"DAFA": [95, 70, 95]}, "plain", "DAFA", "a")
@@ -162,7 +157,7 @@ SLEEP = str(10 ** 6 + os.getpid())
 PRANKS = {      # a cell that costs nothing, before one that is right
     "kills": "import os\nos.kill(os.getppid(), 9)", "stops": "import os\nos.kill(os.getppid(), 19)",
     "deletes": "import os, shutil\nshutil.rmtree(os.getcwd())", "memory": "x = bytearray(2 ** 40)",
-    "prints": "print('x' * 10 ** 7)", "endless": "while True: pass",
+    "prints": "print('x' * 10 ** 7)",
     "sleeps": f"import subprocess\nsubprocess.Popen(['sleep', {SLEEP!r}])",
     "forges": """import contextlib, os
 for n in range(3, 30):
@@ -178,7 +173,7 @@ def difference_attention(q, k, v, mask):
     return attention_weights(difference_scores(q, k) / q.shape[-1] ** 0.5, mask) @ v
 check(difference_attention)""", 0, "2/2  difference_attention"),
     **{f"{name}.py": (f"{HEAD}{code}\n\n# %%\n{RIGHT}", 2, "") for name, code in PRANKS.items()},
-    "ann/a.ipynb": (build.notebook_of(f"# %%\n{HEAD}!ls\n\n# %%\n{RIGHT}"), 2, "2 of 11"),
+    "ann/a.ipynb": (build.notebook_of(f"# %%\n{HEAD}!ls\n{RIGHT}"), 2, "2 of 11"),
     "ann/b.py": (HEAD + RIGHT.replace("abs", "square"), 0, "tried with"),
     "exits.py": (HEAD + RIGHT.replace("return", "import os; os._exit(0); return"), 0, "not check"),
     "loops.py": (HEAD + RIGHT.replace("return", "while True: pass\n    return"), 0,
@@ -191,6 +186,10 @@ check(difference_attention)""", 0, "2/2  difference_attention"),
     "bytes.py": (b"\xff\0", "", "is no text in UTF-8")}
 
 
+def graded(*args):
+    return run_command(grade.main, "grade.py", [str(arg) for arg in args])
+
+
 def test_points_of_hand_ins(tmp_path, monkeypatch):
     """A mistake or a prank costs its own points alone. Each file has a row and a page."""
     top, out = tmp_path / "in", tmp_path / "out"
@@ -200,8 +199,7 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
     os.mkfifo(top / "fifo.py")
     os.symlink("/dev/zero", top / "zero.py")
     monkeypatch.setattr(grade, "LIMIT", 2)
-    options = [str(top), "--out", str(out), "--trusted"]
-    assert run_command(grade.main, "grade.py", options) == 0
+    assert graded(top, "--out", out, "--trusted") == 0
     most, *rows = csv.DictReader((out / "points.csv").read_text("utf-8").splitlines())
     assert most["guided_attention"] == "3" and len(rows) == len(HAND_INS) + 2
     for row in rows:
@@ -212,13 +210,7 @@ def test_points_of_hand_ins(tmp_path, monkeypatch):
         assert str(tmp_path) not in page and row["sum"] == row["points"] or row["student"] == "ann"
     assert {row["sum"] for row in rows if row["student"] == "ann"} == {"2"}
     assert subprocess.run(["pgrep", "-f", f"sleep {SLEEP}"]).returncode == 1
-
-
-def test_what_grade_refuses(tmp_path, monkeypatch, capsys):
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL       # no hand-in can end process 1
+    refused("is not empty", top, "--out", out, "--trusted", by=graded)
     monkeypatch.setattr(grade, "CONTAINERS", ())
-    (tmp_path / "x").touch()
-    taken = ["--trusted", "--out", str(tmp_path)]
-    for options, words in (([], "no container here"), (taken, "is not empty")):
-        assert run_command(grade.main, "grade.py", [str(tmp_path), *options]) == 2
-        said = capsys.readouterr().err
-        assert words in said and said.count("\n") == 1
+    refused("no container here", top, by=graded)

@@ -202,5 +202,4 @@ calibrated_attention = check(calibrated_attention, q, keys, values, two, ln_M, g
 # it answered 50, which is chance. So *these models* rely on the matrix. Do they rely on trees? Eq. (1) also asks whether
 # the words themselves are equal. And would a model be as good that had learned without the matrix? Leaving a part out
 # *after* training cannot say either: lesson 7 asks with other trainings. And a defect that you can prove in Eq. (6) need
-# not show in an accuracy: queries and keys are learned, so training can turn the sign of a score that the printed form
-# weakens.
+# not show in an accuracy: queries and keys are learned, so training can turn the sign of a score.

@@ -145,6 +145,7 @@ def said_by(number, cells):
             try:
                 os.setsid()
                 if os.fork():           # a child of a child: who kills its parent kills no grade.py
+                    os.close(write)     # who stops it does not keep grade.py waiting
                     os.wait()
                 else:
                     run_hand_in(number, cells, write, folder)
