@@ -10,12 +10,12 @@ an error has ended; with more values or seeds it adds them. The other options ar
 hold for all runs. The values of the first option but `task` are the rows of the table; the data
 sets, and what else varies, are its columns. G also gets scores.json and a picture.
 
-A row is compared with the first one, or with --against. A difference is the mean over the columns
-of the differences of means; runs are not paired. Its 95 % interval is Welch's: it says what other
-seeds would give, not what other sentences would give. p is two-sided and exact: of all ways to deal
-a column's scores out to both rows, in each column, the share whose sum of ranks is as far from its
-mean (Mann and Whitney 1947; the columns are strata). It is corrected for the number of rows (Holm
-1979), because of twenty p one is below 0.05 by chance.
+A row is compared with the first one, or with --against, if both have several seeds. A difference is
+the mean over the columns of the differences of means; runs are not paired. Its 95 % interval is
+Welch's: it says what other seeds would give, not what other sentences would give. p is two-sided
+and exact: of all ways to deal a column's scores out to both rows, in each column, the share whose
+sum of ranks is as far from its mean (Mann and Whitney 1947; the columns are strata). It is
+corrected for the number of rows (Holm 1979), because of twenty p one is below 0.05 by chance.
 """
 import itertools
 import json
@@ -193,19 +193,17 @@ def changed_by(found):
 
 # ---- Differences --------------------------------------------------------------------------------
 
-# A difference, the ends of its 95 % interval and p, which are None for a single seed
-Change = namedtuple("Change", "mean low high p", defaults=[None] * 3)
+# A difference, the ends of its 95 % interval and p
+Change = namedtuple("Change", "mean low high p")
 
 
 def change_of(pairs):
-    """The Change from b to a. pairs: (scores of a, scores of b) for each column.
+    """The Change from b to a. pairs: (scores of a, scores of b), two at least, for each column.
 
     Degrees of freedom are Welch's and Satterthwaite's, of all means together.
     """
     mean = statistics.fmean(statistics.fmean(a) - statistics.fmean(b) for a, b in pairs)
     samples = [*itertools.chain(*pairs)]
-    if min(map(len, samples)) < 2:
-        return Change(mean)
     parts = [statistics.variance(scores) / len(scores) for scores in samples]
     half = 0.0
     if any(parts):
@@ -251,18 +249,18 @@ def holm(ps):
 
 def changes_from(table, against):
     """(dict row -> Change from the row `against`, with p by Holm; the smallest p that these seeds
-    can give). A row that lacks a column of `against` is left out; without p the second is 1.
+    can give). A row that lacks a column of `against`, or a second seed, is left out.
     """
     base, found, least = table.get(against, {}), {}, [1.0]
     for row, scores in table.items():
         if row != against and scores.keys() == base.keys():
             pairs = [(scores[column], base[column]) for column in base]
-            found[row] = change_of(pairs)
-            least.append(2 / math.prod(math.comb(len(a) + len(b), len(a)) for a, b in pairs))
-    tested = [row for row, change in found.items() if change.p is not None]
-    for row, p in zip(tested, holm([found[row].p for row in tested])):
+            if min(map(len, itertools.chain(*pairs))) > 1:
+                found[row] = change_of(pairs)
+                least.append(2 / math.prod(math.comb(len(a) + len(b), len(a)) for a, b in pairs))
+    for row, p in zip(found, holm([change.p for change in found.values()])):
         found[row] = found[row]._replace(p=p)
-    return found, min(1.0, len(tested) * min(least))
+    return found, min(1.0, len(found) * min(least))
 
 
 # ---- The table ----------------------------------------------------------------------------------
@@ -275,14 +273,11 @@ def percent(values):
 
 def points(change):
     """A Change in points: "+1.0 (+0.7 to +1.2)"."""
-    ends = "" if change.low is None else f" ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
-    return f"{100 * change.mean:+.1f}{ends}"
+    return f"{100 * change.mean:+.1f} ({100 * change.low:+.1f} to {100 * change.high:+.1f})"
 
 
 def as_p(p):
-    """Text of a p; "" for None."""
-    if p is None:
-        return ""
+    """Text of a p."""
     return f"{p:.2g}" if p >= 0.001 else "<0.001"
 
 
@@ -310,10 +305,10 @@ def table_text(found, against=None):
         change = changes.get(row)
         cells += [points(change), as_p(change.p)] if change else ["", ""]
         lines.append([row, *cells, percent([changed[row]] if row in changed else [])])
-    tested = [change for change in changes.values() if change.p is not None]
-    notes = [f"Difference from {against}{' (95 % interval)' * bool(tested)}."] * bool(changes)
-    if tested:
-        notes.append(f"p: exact ranks, Holm for {len(tested)}, {as_p(least)} at the least.")
+    notes = []
+    if changes:
+        notes.append(f"Difference from {against} (95 % interval). p: exact ranks, Holm for "
+                     f"{len(changes)}, {as_p(least)} at the least.")
     if changed:
         notes.append("Changed: answers on dev without the method, %.")
     return "\n\n".join([markdown(lines), textwrap.fill(" ".join(notes), WIDTH)]).rstrip()
@@ -324,7 +319,8 @@ def markdown(lines):
     lines: rows of cells, the header first.
     """
     first, *columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
-    left, *widths = [max(map(len, column)) for column in [first, *columns]]
+    left = max(map(len, first))
+    widths = [max(map(len, column)) for column in columns]
     while len(widths) > 1 and left + sum(widths) + 3 * len(widths) > WIDTH:
         widths.pop()
     texts = [" | ".join([title.ljust(left), *map(str.rjust, cells, widths)]).rstrip()
@@ -359,7 +355,7 @@ def draw_rows(found, against):
                    for column, scores in table[row].items()]
         alike = len({*map(len, columns)}) == 1
         dots[row] = [statistics.fmean(seed) for seed in zip(*columns)] if alike else []
-    ends = [100 * x for change in changes.values() for x in change[:3] if x is not None]
+    ends = [100 * x for change in changes.values() for x in (change.low, change.high)]
     left, bottom = 24 + 7 * max(map(len, table)), 34 + 30 * len(changes)  # a letter: 7 pixels
     right = left + 240
     place, named = make_axis([0.0, *ends, *itertools.chain(*dots.values())], left, right)
@@ -369,10 +365,8 @@ def draw_rows(found, against):
                   draw_text(place(x), bottom + 18, f"{x:g}", "soft", "middle")]
     for i, (row, change) in enumerate(changes.items()):
         y, x = 48 + 30 * i, place(100 * change.mean)
-        parts.append(draw_text(left - 12, y + 4, row, "", "end"))
-        if change.low is not None:
-            low, high = place(100 * change.low), place(100 * change.high)
-            parts.append(draw_line(low, y, high, y, "mark"))
+        low, high = place(100 * change.low), place(100 * change.high)
+        parts += [draw_text(left - 12, y + 4, row, "", "end"), draw_line(low, y, high, y, "mark")]
         parts += [f'<circle class="dot" cx="{place(dot):.1f}" cy="{y}" r="3" fill="{GREY}"/>'
                   for dot in dots[row]]
         parts += [f'<rect class="mark" x="{x - 1:.1f}" y="{y - 8}" width="2" height="16"/>',

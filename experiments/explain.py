@@ -211,13 +211,15 @@ def draw_seen(run, a, b):
 
     Raises ValueError for a text without words: an answer to it would say nothing.
     """
-    words = [words_at(text, split_words(text)) for text in (a, b)]
+    spans_a, spans_b = split_words(a), split_words(b)
+    words = words_at(a, spans_a), words_at(b, spans_b)
     for name, own in zip("ab", words):
         refuse(not own, f"sentence {name} has no words; give two sentences")
     prediction, trace = run.explain(a, b)
     if "attention" not in trace:
         return prediction, "", ""
-    ids, segment, word = map(np.array, run.examples([(a, b)]).tokens[0])
+    ids, segment, word = map(np.array, run.reader.tokenizer.encode(
+        a, spans_a, b, spans_b, run.settings.max_length))  # with words for plain BERT, too
     values, note = links_of(run, trace, segment, word, *map(len, words))
     title, shares = attention_map(run, trace, segment, word)
     heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)

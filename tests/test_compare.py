@@ -9,9 +9,8 @@ import train
 from experiments import compare
 from run import lock_folder, make_reader, sha256_of_pairs
 from settings import read_options
-from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, refused, result, run
+from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, refused, result
 from support.datasets import load_pairs
-from support.errors import refuse
 from support.files import write_json
 from support.options import load_own, run_command
 from support.pairs import seen_in_training
@@ -32,7 +31,6 @@ def faked(monkeypatch):
 
     def begin(**given):
         trained.append(given)
-        refuse(given.get("lr") == 9, "the loss is nan")
         settings, recipe = read_options(given)
         _, splits = load_pairs(settings)
         folder = Path(given["out"])
@@ -49,13 +47,10 @@ def faked(monkeypatch):
 
 # ---- Running ------------------------------------------------------------------------------------
 
-def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch, capsys):
-    """A run of a group is the same as a run alone. The same command, with another seed, trains
-    what is missing, and scores test where it was not yet."""
+def test_a_group_goes_on_where_it_was_cut(monkeypatch):
+    """The same command, with another seed, trains what is missing, and scores test where it was
+    not yet. The runs are those of a group that was not cut."""
     assert command(*GRID, "--test-file", "test.tsv", "--out", "whole") == 0
-    assert run(*"--model dafa --limit 0.5 --seed 1 --epochs 1".split(), "--test-file", "test.tsv",
-               out="alone") == 0
-    assert_same_run("alone", "whole/dafa-seed1")
     monkeypatch.setattr(train, "SAVE_SECONDS", -1.0)
     monkeypatch.setattr(train, "LOG_EVERY", 1)
     with monkeypatch.context() as patch:
@@ -67,20 +62,17 @@ def test_a_group_is_its_runs_one_by_one_and_goes_on_where_it_was_cut(monkeypatch
     assert len(trained) == 3  # what is whole is not made again
     assert_same_run("whole/dafa-seed0", "cut/dafa-seed0")
     whole, cut = (result(group, "scores.json")["runs"] for group in ("whole", "cut"))
-    assert [(x["row"], x["set"], x["seed"]) for x in cut] == [
-        (model, "own", seed) for model in ("bert", "dafa") for seed in (0, 1)]
     for x, y in zip(whole, cut):
         place = f"cut/{y['row']}-seed{y['seed']}"
         assert y["metrics"] == x["metrics"] | result(place, "test.json")["metrics"]
     assert cut[0]["answers"] == {} and "no method" in cut[-1]["answers"]
-    assert {path.name for path in Path("cut").iterdir() if path.is_file()} == {
-        "scores.json", "scores.svg"}
+    assert Path("cut/scores.svg").exists()
 
 
 def test_what_is_run(faked, capsys):
     """Every combination is, and what is there is not again. A value's own options win. A task is a
     column, and so is what varies beside the first option."""
-    toy = "--task toy --out G --seed 5 --vary model bert dafa".split()
+    toy = "--task toy --out G --seed 5 --lr 1e-3 --vary model bert dafa".split()
     assert command(*toy, "--seeds", "2") == 0
     assert [(x["model"], x["seed"]) for x in faked] == [
         ("bert", 5), ("bert", 6), ("dafa", 5), ("dafa", 6)]
@@ -88,17 +80,15 @@ def test_what_is_run(faked, capsys):
     refused("G/bert-seed5 lr", *toy, "--lr", "2e-3", by=command)
     assert command(*toy, "--seeds", "3") == 0
     assert [(x["model"], x.get("layers"), x.get("lr"), x["seed"]) for x in faked[4:]] == [
-        ("bert", None, None, 7), ("dafa", None, None, 7),
+        ("bert", None, 1e-3, 7), ("dafa", None, 1e-3, 7),
         *(("dafa", "all", 1e-4, seed) for seed in (5, 6, 7))]
     capsys.readouterr()
     assert command("--vary", "task", "toy", "--vary", "limit", 8, 9, "--vary", "model", "bert",
                    "dafa", "--out", "H") == 0
     assert [(x["limit"], x["model"]) for x in faked[9:]] == [
         (8, "bert"), (8, "dafa"), (9, "bert"), (9, "dafa")]
-    assert re.search(r"\ndev +\| toy, model bert \| toy, model dafa \| +difference\n",
+    assert re.search(r"\ndev +\| toy, model bert \| toy, model dafa\n",
                      capsys.readouterr().out)
-    refused("9-seed0 nan", "--vary", "lr", "8", "9", "--out", "I", by=command)
-    assert Path("I/8-seed0/result.json").exists() and not Path("I/scores.json").exists()
 
 
 def test_another_run_in_the_folder_is_refused(faked):
@@ -126,7 +116,7 @@ def test_another_run_in_the_folder_is_refused(faked):
     ("--vary lr 1 --vary lr 2", "--vary once"), ("--vary model", "--vary values"),
     ("--vary task toy", "--vary rows"), ("--vary seed 1 2", "--seed group"),
     ("--vary model bert --seeds 0", "--seeds 0"),
-    ("--vary printed 4 5 --model dafa", "5: --printed 5"), ("--model bert", "--vary"),
+    ("--vary printed 4 5 --model dafa", "5: --printed 5"),
     ("--train-file train.tsv --dev-file dev.tsv --vary model bert --test", "labelled test"),
     ("--show scores.json", "--show --draw")])
 def test_a_mistake_is_found_before_the_first_run(args, words, faked):
@@ -144,16 +134,12 @@ def test_exact_p_by_hand():
     assert compare.exact_p([([3], [1, 2]), ([6], [4, 5])]) == 2 / 9
     assert compare.exact_p([([3], [1, 2]), ([4], [5, 6])]) == 1
     assert compare.holm([0.03, 0.01, 0.04, 0.5]) == pytest.approx([0.09, 0.04, 0.09, 0.5])
-    assert compare.holm([0.5, 0.9]) == [1.0, 1.0] and compare.holm([]) == []
 
 
 def test_the_interval_by_hand():
-    """4.302653 is Student's t with two degrees of freedom. Where both rows vary, the variances of
-    the means are 1 / 3 and 4 / 3, the degrees of freedom Welch's; over two sets half of it."""
+    """4.302653 is Student's t with two degrees of freedom. The variances of the means are 1 / 3 and
+    4 / 3, the degrees of freedom Welch's; over two sets half of it."""
     assert compare.t_quantile(2) == pytest.approx(4.302653, abs=1e-4)
-    assert compare.change_of([([0.1], [0.3])]) == (pytest.approx(-0.2), None, None, None)
-    found = compare.change_of([([1.0, 2.0, 3.0], [0.5, 0.5])])
-    assert found.high - found.mean == pytest.approx(4.302653 / 3 ** 0.5, abs=1e-4)
     ours, others = [1.0, 2.0, 3.0], [0.0, 2.0, 4.0]
     freedom = (5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2)
     found = compare.change_of([(ours, others), ([5.0, 5.0], [4.0, 4.0])])
@@ -162,7 +148,7 @@ def test_the_interval_by_hand():
     assert compare.change_of([([0.5, 0.5], [0.5, 0.5])]) == (0, 0, 0, 1)
 
 
-# ---- The table and its picture ------------------------------------------------------------------
+# ---- The table -----------------------------------------------------------------------------------
 
 def write_scores(name, split="dev", task="own", **rows):
     """Writes a file of scores. rows: row -> the scores of the seeds 0, 1, ..."""
@@ -198,10 +184,12 @@ def test_the_table_of_one_data_set_by_hand(capsys):
         ["own dev", "mean", "seeds", "changed"], rows[3][:3] + ["50.0"], rows[1][:3] + [""]]
     refused("no row nix; bert, dafa, dabert", "--show", "x.json", "--against", "nix", by=command)
     refused("named twice", "--show", "x.json", "./x.json", by=command)
+    refused("x.json exists", "--show", "x.json", "--draw", "x.json", by=command)
 
 
 def test_one_table_of_several_files(capsys):
-    """Each column has its mean. A row that lacks a column has no difference."""
+    """Each column has its mean. A row that lacks a column or a second seed has no difference. What
+    would be wider than 100 characters is two tables, each with the names of the rows."""
     write_scores("x.json", "test", bert=(0.25, 0.25), dafa=(0.251, 0.253), long=(0.5,))
     write_scores("y.json", "test", task="mrpc", bert=(0.25, 0.25), dafa=(0.252, 0.254))
     rows, text = shown(capsys, "x.json", "y.json", "--against", "bert")
@@ -209,19 +197,11 @@ def test_one_table_of_several_files(capsys):
                     ["bert", "25.0", "25.0", "", "", ""],
                     ["dafa", "25.2", "25.3", "+0.3 (-0.1 to +0.6)", "0.056", "50.0"],  # 2 / 36
                     ["long", "50.0", "", "", "", "25.0"]]
+    files = [f"{i}.json" for i in range(9)]
+    for file in files:
+        write_scores(file, task=f"data {file}", bert=(0.25, 0.5), dafa=(0.5, 0.5), one=(0.5,))
+    rows = shown(capsys, *files, "--against", "bert")[0]
+    assert [row[0] for row in rows] == ["dev", "bert", "dafa", "one"] * 2 and rows[-1][-3] == ""
+    assert rows[0][1:] + rows[4][1:] == [*(f"data {x}" for x in files), *rows[4][-3:]]
     write_json("w.json", {"runs": [{"row": "bert"}]})
     refused("w.json scores", "--show", "w.json", by=command)
-
-
-def test_the_picture_has_a_dot_a_seed_and_a_bar_a_mean(capsys):
-    write_scores("x.json", bert=(0.75, 0.5), dafa=(1.0, 0.8), dabert=(0.5, 0.5))
-    shown(capsys, "x.json", "--draw", "x.svg")
-    svg = Path("x.svg").read_text()
-    dots, (dafa, dabert) = (
-        [float(x) for x in re.findall(rf'class="{kind}" (?:cx|x)="([\d.]+)"', svg)]
-        for kind in ("dot", "mark"))  # their places, from left to right
-    assert len(dots) == 4 and (dots[0] + dots[1]) / 2 == pytest.approx(dafa + 1, abs=0.1)
-    assert dots[2] == dots[3] == pytest.approx(dabert + 1, abs=0.1)
-    size = (dots[0] - dots[1]) / 20  # pixels a point
-    assert (dafa - dabert) / size == pytest.approx(40, abs=0.5)
-    refused("x.svg exists", "--show", "x.json", "--against", "bert", "--draw", "x.svg", by=command)

@@ -14,6 +14,7 @@ import train
 from experiments import explain
 from small_runs import MODELS, OWN, ROOT, loaded, of, refused, result, write_pairs
 from support.options import run_command
+from support.parses import split_words
 
 A = 'the <b>dog</b> & "good" cat\'s book is'
 B = "new york 日本語 cafe\u0301 \u202eabc 🦜 bad ]]> &amp; flight <script>alert(1)</script>"
@@ -52,7 +53,7 @@ def explained(a=A, b=B, *more):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_explains_itself(model, trained, capsys):
-    """The lines printed, what a part changes, and each number of the one heat map."""
+    """The lines printed, what a part changes, the numbers of the drawing and of the heat map."""
     run = train.open_run(trained(*of(model), *ONCE))
     capsys.readouterr()
     root, ((answer, p), trace) = explained(), run.explain(A, B)
@@ -70,34 +71,23 @@ def test_every_model_explains_itself(model, trained, capsys):
     assert {*said} == {x.answer for x in others} - {answer}
     assert bool(maps) == (model in SEEN)
     if maps:
-        _, segment, word = run.examples([(A, B)]).tokens[0]
+        words = split_words(A), split_words(B)
+        _, segment, word = map(np.array, run.reader.tokenizer.encode(
+            A, words[0], B, words[1], run.settings.max_length))
         cross = (segment[:, None] + segment == 1) & (np.minimum(word[:, None], word) >= 0)
         looks_most = max(trace[SEEN[model]][0], key=lambda head: head[cross].sum())
         shown = [cells for _, *cells in maps[0][1:]]
         np.testing.assert_allclose(np.array(shown, float), 100 * looks_most, atol=0.51)
+        weights = trace["attention"][0].mean(0)
+        if SEEN[model] == "calibrated":                    # how much more words look at each other
+            weights = trace["calibrated"][0].mean(0) - weights
+        points = 100 * explain.between_words(weights, segment, word, *map(len, words))
+        drawn = [float(x.text.split(": ")[0]) for x in root.iter("title") if ": " in x.text]
+        assert {*drawn} <= {*points.round(1).flat} and max(drawn) == points.max().round(1)
+        assert f"{points.max():.0f} of 100" in text_of(root.find(".//figcaption"))
     long = "\x00\x07\ufffe \udc80 x a\u2028b שלום" + " word" * 64
     assert "The pair fills --max-length 48" in text_of(explained(long, 50 * "x"))
     refused("sentence b has no words", "a dog", " \n", by=command)
-
-
-def test_attention_moved_by_the_trees(trained):
-    """In hundredths: how much more a word of a and a word of b look at each other."""
-    run = train.open_run(trained(*of("dafa"), "--layers", "all", *ONCE))
-    a, b = "the seattle dog", "a Seattle dog"
-    trace, root = run.explain(a, b)[1], explained(a, b)
-    moved = (trace["calibrated"] - trace["attention"])[0].mean(0)
-    _, segment, word = run.examples([(a, b)]).tokens[0]
-    assert len(word) > 3 + 6                               # some word has several pieces
-    expected = 100 * explain.between_words(moved, segment, word, 3, 3)  # its example is by hand
-    drawn = [x.text for x in root.iter("title") if ": " in x.text]
-    assert np.ptp(expected) > 1 and len(drawn) > 2         # it is more than rounding
-    for title in drawn:
-        number, *pair = re.split("[:,] ", title)
-        i, j = a.split().index(pair[0]), b.split().index(pair[1])
-        assert abs(float(number) - expected[i, j]) < 0.051
-    assert f"{expected.max():.0f} of 100" in text_of(root.find(".//figcaption"))
-    Path("run/result.json").unlink()
-    assert "not known here" in text_of(explained(a, b))
 
 
 def test_a_score_has_no_probabilities(workplace):
@@ -119,6 +109,7 @@ def test_a_method_and_labels_of_ones_own(trained, capsys):
     assert [row[0] for row in tables(root)[0][1:]] == [
         "as it is", "without begin alike", "with plain attention"]
     Path("run", explain.page_name("a", "b")).mkdir()
+    Path("run/result.json").unlink()
     refused("cannot write", "a", "b", *own, by=command)
     assert capsys.readouterr().out == ""
 
