@@ -124,7 +124,7 @@ def left_draw(d):
 
 
 def phrase_draw(d):
-    size = 3 if d.case == "float32" else 2
+    size = 3 if d.case == "kernel 3" else 2
     first, second = nn.Conv1d(D, A, size), nn.Conv1d(A, D, size)
     return [d.states(d.n), d.mask(d.n), d.fill(first), d.fill(second)]
 
@@ -195,7 +195,7 @@ TASKS = {task.right.__name__: task for task in (
     Task(5, 3, reread.reread, lambda d: [
         d.states(d.n), d.mask(d.n), d.normal(B, K), d.normal(B, M),
         d.fill(reread.Choice(D, K, A, M)), d.fill(nn.GRUCell(D, K)), T, 3.0]),
-    Task(6, 3, reread.phrase_cnn, phrase_draw),
+    Task(6, 3, reread.phrase_cnn, phrase_draw, (*CASES, "kernel 3")),
     Task(6, 2, reread.coverage, coverage_draw),
     Task(6, 2, reread.choose_left, lambda d: [*choose_draw(d), left_draw(d)]),
     Task(7, 2, equal_words, lambda d: [parse.words for parse in d.parses()], TREES[:2]))}
