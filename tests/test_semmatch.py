@@ -34,8 +34,6 @@ def words():
             torch.tensor([[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0, 0], [0] * 7]))
 
 
-# ---- Equations against their loops; those without an oracle have that of their method ------------
-
 def test_aligned_attention_oracle():
     """In three of five heads the factor is Knowledge's K_prior over its mean, in the others 1."""
     made, prior = METHODS["aligned"], normal(1, N, M, seed=1)
@@ -88,8 +86,6 @@ def test_attention_oracle(name, scope, printed, without):
     if not printed:
         assert silent(layer, got) <= {"key.bias"}
 
-
-# ---- Properties of every method -----------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["dafa", "knowledge"])
 @quick
