@@ -8,19 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from methods import (ATTENTIONS, B, D, H, K, L, N, drr, each_form, equation, ladra,
+from methods import (B, D, K, L, N, drr, each_form, equation, ladra,
                      linear, looked, masks, method, normal, pairs, positive, prior_of,
                      sentences, silent)
+from semmatch import difference_scores
 from support.parses import Parse, split_words
 from test_semmatch import BIASED
-
-GUIDED = {"dabert": 5, "dafa": 7, "knowledge": 6}  # the equation of guided attention
-
-
-def difference_of(q, k, mask, printed):
-    scores = equation("dabert", "difference_scores", printed)
-    attention = equation("dabert", "difference_attention", printed)
-    return looked(attention, q, k, k, mask, 0.0, scores)[1]["difference"]
 
 
 @pytest.mark.parametrize("printed", [set(), {3}], ids=str)
@@ -29,37 +22,28 @@ def test_the_mask_leaks(printed):
     without a key ignores M."""
     q, k = torch.zeros(2, 2, 1, 2, K, dtype=torch.float64)
     mask = torch.tensor([[True, False], [False, False]])
+    attention = equation("dabert", "difference_attention", printed)
     for score, leak in ((1e5, 1.0), (1e4 / K, 0.5)):
         k[0, 0, 1] = score
-        weights = difference_of(q, k, mask, printed)
+        weights = looked(attention, q, k, k, mask, 0.0, difference_scores)[1]["difference"]
         assert weights[0, 0, :, 1].tolist() == pytest.approx([leak if printed else 0.0] * 2)
         assert (weights[1] == (0.5 if printed else 0.0)).all()
 
 
-def alike(weights):
-    """Are all rows of the weights (..., L, L) one?"""
-    return (weights - weights[..., :1, :]).abs().max() < 1e-12
-
-
+@pytest.mark.parametrize("name, number, end", [
+    ("dabert", 4, "difference"), ("dabert", 5, "guided"), ("dafa", 7, "guided"),
+    ("knowledge", 6, "guided")])
 @each_form
-def test_the_difference_is_the_same_for_every_query(printed):
-    """DABERT Eq. (4)."""
-    q, k = normal(1, H, L, K, seed=1), normal(1, H, L, K, seed=2)
-    assert alike(difference_of(q, k, masks()[:1], {4} if printed else ())) == printed
-
-
-@pytest.mark.parametrize("name", ATTENTIONS)
-@each_form
-def test_the_guide_cancels(name, printed):
-    """DABERT Eq. (5), DAFA (7), Knowledge (6): ⊕ makes all rows equal, and the guide's weights
+def test_every_query_gets_the_same_weights(name, number, end, printed):
+    """A sum without bars, and ⊕ as concatenation: query and guide cancel, and a guide's weights
     never learn."""
-    layer = method(name, printed={GUIDED[name]} if printed else ())
+    layer = method(name, printed={number} if printed else ())
     out, trace = looked(layer, normal(B, L, D), masks(), prior_of(layer, masks()))
+    for weights in [weights for part, weights in trace.items() if part.endswith(end)]:
+        assert ((weights - weights[..., :1, :]).abs().max() < 1e-12) == printed
     dead = silent(layer, out)
-    for part in [part for part in trace if part.endswith("guided")]:
-        assert alike(trace[part]) == printed
     for W in BIASED[name].split()[:2]:  # the guides' maps
-        assert (f"{W}.weight" in dead) == printed
+        assert (f"{W}.weight" in dead) == (printed and end == "guided")
 
 
 @each_form
