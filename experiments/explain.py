@@ -13,6 +13,7 @@ import hashlib
 import html
 import re
 import sys
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -75,6 +76,19 @@ def answers_without(run, pair):
 
 
 # ---- What the model saw -------------------------------------------------------------------------
+
+def own_words(words, others):
+    """A bool for each word: is it more often here than among the others, up to case?
+
+    >>> own_words(["The", "cat", "saw", "the", "dog"], ["the", "dog", "slept"])
+    [False, True, True, True, False]
+    """
+    left, marks = Counter(map(str.casefold, others)), []
+    for word in map(str.casefold, words):
+        left[word] -= 1
+        marks.append(left[word] < 0)
+    return marks
+
 
 def between_words(weights, segment, word, n, m):
     """How much words of a and b look at each other, (n, m): the mean of both directions. The pieces
@@ -143,15 +157,19 @@ def drawn_links(values):
 
 
 def draw_pair(words, values):
-    """SVG text: the words of a at the left, of b at the right, joined by lines.
+    """SVG text: the words of a at the left, of b at the right, joined by lines. Words that the
+    other sentence lacks are marked.
 
     words: two lists, of n and m. values: (n, m), the width of a line.
     """
     shown, parts = [[legal_text(word)[:LONGEST] for word in own] for own in words], []
     wide = [10 + 10 * max(map(len, own)) for own in shown]
-    for x, anchor, own in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), shown):
+    marks = own_words(*words), own_words(*words[::-1])
+    for x, anchor, own, marked in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), shown,
+                                      marks):
         for i, word in enumerate(own):
-            parts.append(draw_text(x, i * STEP + 20, word, "word", anchor))
+            kind = "word own" if marked[i] else "word"
+            parts.append(draw_text(x, i * STEP + 20, word, kind, anchor))
     left, right = wide[0], wide[0] + GAP
     for i, j, share in drawn_links(values):
         y, to, half = i * STEP + 15, j * STEP + 15, (left + right) / 2
@@ -207,7 +225,7 @@ def page(title, *parts):
 
 
 def draw_seen(run, a, b):
-    """(Prediction, HTML of the drawing and of the heat map, or "" for a model without attention).
+    """(Prediction, HTML of the drawing, HTML of the heat map or "" for a model without attention).
 
     Raises ValueError for a text without words: an answer to it would say nothing.
     """
@@ -216,15 +234,17 @@ def draw_seen(run, a, b):
     for name, own in zip("ab", words):
         refuse(not own, f"sentence {name} has no words; give two sentences")
     prediction, trace = run.explain(a, b)
-    if "attention" not in trace:
-        return prediction, "", ""
-    ids, segment, word = map(np.array, run.reader.tokenizer.encode(
-        a, spans_a, b, spans_b, run.settings.max_length))  # with words for plain BERT, too
-    values, note = links_of(run, trace, segment, word, *map(len, words))
-    title, shares = attention_map(run, trace, segment, word)
-    heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)
+    values, heat = np.zeros([*map(len, words)]), ""
+    notes = ["Orange: the other sentence lacks the word."]
+    if "attention" in trace:
+        ids, segment, word = map(np.array, run.reader.tokenizer.encode(
+            a, spans_a, b, spans_b, run.settings.max_length))  # with words for plain BERT, too
+        values, note = links_of(run, trace, segment, word, *map(len, words))
+        notes.append(note)
+        title, shares = attention_map(run, trace, segment, word)
+        heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)
     return prediction, (f'<figure><div class="box">{draw_pair(words, values)}</div>'
-                        f"<figcaption>{escape(note)}</figcaption></figure>"), heat
+                        f"<figcaption>{escape(' '.join(notes))}</figcaption></figure>"), heat
 
 
 def explain_pair(run, a, b, top=""):

@@ -108,6 +108,8 @@ def test_a_method_and_labels_of_ones_own(trained, capsys):
     assert "Because of begin alike" in text_of(root) and "\x1b" not in capsys.readouterr().out
     assert [row[0] for row in tables(root)[0][1:]] == [
         "as it is", "without begin alike", "with plain attention"]
+    marked = [x.text for x in root.iter("text") if x.get("class") == "word own"]
+    assert marked == ["the", "good", "a"]  # the other sentence has no such word
     Path("run", explain.page_name("a", "b")).mkdir()
     Path("run/result.json").unlink()
     refused("cannot write", "a", "b", *own, by=command)
