@@ -180,6 +180,7 @@ def test_a_training_that_goes_on(monkeypatch, trained_once, capsys):
     args = ["--max-length", limit, "--test-file", "test.tsv"]
     run_cut(monkeypatch, args, (train, "finish_training", 1))
     assert f" of 22 pairs fill --max-length {limit}; " in capsys.readouterr().out
+    torch.save(loaded("cut/best.pt") | {"epoch": 2}, "cut/best.pt")  # the last one, then
     assert command("--from", "cut", "--predict", "test.tsv") == 0
     out = capsys.readouterr().out
     assert "stopped before its end, in epoch 2 of 2" in out and "pairs fill" in out
