@@ -64,9 +64,11 @@ def test_what_two_classes_are_sorted_by():
         assert ranking(task, y, logits) == ({}, {})
 
 
-def test_the_loss_of_scores():
+def test_losses():
+    """Scores, and classes in float32. test_train's loop has several judgements."""
     logits, labels = torch.tensor([[1.5], [-0.25]]), torch.tensor([1.0, 0.5])
     assert loss_sum(logits, labels, SCORES).item() == pytest.approx(0.25 + 0.5625)
+    assert loss_sum(torch.zeros(1, 2).half(), torch.tensor([1]), TWO).dtype == torch.float32
 
 
 NLI = ("entailment", "neutral", "contradiction")
@@ -157,6 +159,7 @@ def test_no_sentence_is_in_two_splits(edges):
     assert "test" in texts and sum(map(len, texts.values())) == len(set().union(*texts.values()))
     apart = cut_by_sentence([(Pair(f"a{i}", f"b{i}"), ()) for i in range(20)], None)
     assert Counter(apart) == {"train": 16, "dev": 2, "test": 2}
+    assert datasets.cut_by_draw([None] * 100, None).count("dev") == 5  # of Twitter-URL
 
 
 def test_a_data_set_that_is_cut_off(tmp_path, capsys):
