@@ -90,14 +90,18 @@ def test_ladranet_oracle(printed, without):
 
 def test_a_token_is_read_no_more_often_than_its_limit():
     """LadRa-Net Eq. (14): 1 <= φ <= max(1, T - 1), and ⌈φ⌉ readings in full spend a token."""
-    read_limit, coverage = (equation("ladranet", x) for x in ("read_limit", "coverage"))
+    read_limit, coverage, choose = (equation("ladranet", name) for name in
+                                    ("read_limit", "coverage", "choose"))
     for steps in (1, 2, 7):
         phi = read_limit(normal(B, N, D, scale=5.0), linear(D, 1, bias=False), steps)
         assert ((phi >= 1) & (phi <= max(1, steps - 1))).all()
-    left = whole = torch.ones(2, 3).double()
-    for time in range(3):                                   # 1 - 1/3 - 1/3 - 1/3 is above 0
-        left = coverage(left, whole, 3 * whole, whole > 0)
-    assert (left == 1).all()
+    states, phi = normal(1, 2, D), torch.full((1, 2), 3.0).double()
+    left, spent = torch.ones(1, 2).double(), []
+    for read in 3 * [[1.0, 0.0]] + 3 * [[0.0, 1.0]]:        # 1 - 1/3 - 1/3 - 1/3 is above 0
+        left = coverage(left, torch.tensor([read]).double(), phi, phi > 0)
+        _, weights, _ = choose(states, states, phi > 0, states[:, 0], linear(D, 1), 1.0, left)
+        spent.append((weights == 0).tolist()[0])
+    assert spent == 2 * [[False, False]] + 3 * [[True, False]] + [[False, False]]
 
 
 def test_autocast_leaves_grus():
