@@ -36,8 +36,8 @@ def test_what_must_be_new_takes_no_name_of_another(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_file(tmp_path, "sub/held", "theirs")
     Path("link").symlink_to("nowhere")
-    for name in ("sub/held", "link"):
-        fails(lambda: check_free(name), name, "exists")
+    for name, words in (("sub/held", "exists"), ("link", "exists"), ("none/x", "folder")):
+        fails(lambda: check_free(name), name, words)
     with pytest.raises(FileExistsError), whole("new", new=True) as file:
         file.write(b"ours")
         write_file(tmp_path, "new", "came meanwhile")

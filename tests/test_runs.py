@@ -46,8 +46,7 @@ def test_a_run_in_use(args, trained):
 
 
 def test_a_run_is_opened_elsewhere(trained, tmp_path, monkeypatch, capsys):
-    """best.pt is enough. It starts no processes, and may be of float16. The random state stays.
-    `explain` shows the layer that carries the method."""
+    """best.pt is enough. It starts no processes, and may be of float16. The random state stays."""
     trained(*of("dafa"), "--layers", "1", "--epochs", "1")
     saved = loaded("run/best.pt")
     saved["recipe"]["device"], saved["settings"]["workers"] = "cuda:7", 100

@@ -40,7 +40,7 @@ VISUAL = {"optimizer": "adam", "schedule": "cosine", "patience": 1000}  # sectio
     *((model, {"bert": "scratch"}, SCRATCH) for model in MODELS[:4]),
     ("ladranet", {}, VISUAL | {"lr": 2e-5, "lr_new": 1e-3}),
     ("drrnet", {}, VISUAL | {"lr": 3e-4, "lr_new": 3e-4, "precision": "fp32"}),
-    ("drrnet", {"task": "toy"}, {"lr": 1e-3}),
+    ("drrnet", {"task": "toy"}, {"lr": 1e-3}), ("dafa", {}, {"weight_decay": 1e-8}),
     ("knowledge", {"recipe": "printed"}, {"optimizer": "adadelta", "batch_size": 70, "lr": 0.5,
                                           "lr_new": 0.5, "schedule": "flat", "weight_decay": 0.0})])
 def test_recipes(model, given, expected, monkeypatch, tmp_path):
@@ -125,6 +125,7 @@ def test_options_reach_their_places():
     model, new = beginning(*of("ladranet", "KERNELS=2+1+3"), "--dropout", "0.25")[2:]
     assert len(model.first) == 3 and model.bert.layers[0].attention.dropout == 0.25
     assert set(new) == {name for name, _ in model.named_parameters() if name[:5] != "bert."}
+    assert beginning(*of("drrnet"), "--dropout", "0.25")[2].dropout.p == 0.25
 
 
 def test_what_a_run_begins_with():
