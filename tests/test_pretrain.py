@@ -77,6 +77,7 @@ def test_a_reading(workplace, monkeypatch):
     Path("texts.txt").write_text("".join(f"the cat saw {x} there\n" for x in names + names[:40]))
     batches, rates = at_call(monkeypatch, pretrain, "masked_batch", 0), []
     clips = at_call(monkeypatch, torch.nn.utils, "clip_grad_norm_", 0)
+    cleared = at_call(monkeypatch, torch.optim.AdamW, "zero_grad", 0)
     take = torch.optim.AdamW.step
 
     def look(optimizer, *args):
@@ -91,7 +92,7 @@ def test_a_reading(workplace, monkeypatch):
     assert read(*args, "--out", "read") == 0
     assert result("read", "reading.json")["read"] == 108  # each text once
     assert rates == pytest.approx([5e-3 * min((i + 1) / 2, (40 - i) / 38, 1) for i in range(40)])
-    assert {most for _, most in clips} == {1.0}
+    assert {most for _, most in clips} == {1.0} and len(cleared) == 40
     epochs = [[x for some, *_ in batches[i:i + 14] for x in some] for i in (0, 14)]
     assert sorted(epochs[0]) == sorted(epochs[1]) and epochs[0] != epochs[1]
     assert read(*args, "--out", "again", "--seed", "1") == 0
