@@ -117,22 +117,20 @@ def masks():
     return mask
 
 
-def positive(*size, seed=0):
+def words_matrix(relations, *size, seed=0):
+    """A matrix over words: k_ij, with a last axis of relations, or positive numbers."""
+    if relations:
+        return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
     return normal(*size, seed=seed).exp()
-
-
-def related(*size, seed=0):
-    """k_ij, of this size and a last axis of relations."""
-    return torch.rand(*size, 5, generator=torch.Generator().manual_seed(seed)) < 0.15
 
 
 def prior_of(layer, mask, seed=0):
     """The prior for one layer, if it has one. Real tokens are words of a and of b in turn."""
     if not hasattr(layer, "spread"):
         return None
-    make, index = related if "gamma" in vars(layer) else positive, torch.arange(mask.shape[1])
-    index = index.expand(len(mask), -1).masked_fill(~mask, -1)
-    return layer.spread(make(len(mask), *mask.shape[1:] * 2, seed=seed), index, index % 2)
+    index = torch.arange(mask.shape[1]).expand(len(mask), -1).masked_fill(~mask, -1)
+    matrix = words_matrix(hasattr(layer, "gamma"), len(mask), *mask.shape[1:] * 2, seed=seed)
+    return layer.spread(matrix, index, index % 2)
 
 
 def prefix(lengths, size):
@@ -210,8 +208,8 @@ def batch(name, lengths, padding=0, seed=0):
         index[row, 1:n + 1], index[row, n + 2:n + m + 2] = torch.arange(n), torch.arange(m)
     arguments = {"input_ids": ids, "segment": segment, "mask": mask, "word_index": index}
     if name in ("dafa", "knowledge", "aligned"):
-        make = related if name == "knowledge" else positive
-        arguments["prior"] = make(len(lengths), *map(max, zip(*lengths)), seed=seed)
+        arguments["prior"] = words_matrix(name == "knowledge", len(lengths),
+                                          *map(max, zip(*lengths)), seed=seed)
     return arguments
 
 

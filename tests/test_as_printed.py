@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from methods import (B, D, K, L, N, drr, each_form, equation, ladra,
-                     linear, looked, masks, method, normal, pairs, positive, prior_of,
+                     linear, looked, masks, method, normal, pairs, prior_of,
                      sentences, silent)
 from semmatch import difference_scores
 from support.parses import Parse, split_words
@@ -49,7 +49,7 @@ def test_every_query_gets_the_same_weights(name, number, end, printed):
 @each_form
 def test_a_closed_gate_erases_the_plain_signal(printed):
     """DABERT Eq. (7), DAFA (9), Knowledge (8): with f → 0 nothing is left."""
-    sem, v, W_f = 1 + positive(B, L, D), normal(B, L, D, seed=1), linear(2 * D, 1, 3)
+    sem, v, W_f = 1 + normal(B, L, D).exp(), normal(B, L, D, seed=1), linear(2 * D, 1, 3)
     W_f.weight.data = torch.cat([torch.full((1, D), -1e3), torch.zeros(1, D)], 1).double()
     gate = equation("dafa", "filtration_gate", {9} if printed else ())
     got, _ = gate(sem, v, linear(D, D, 4), linear(D, D, 5), W_f)

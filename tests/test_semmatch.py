@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from bert_min import SelfAttention, split_heads
 from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form,
                      equation, large, looked, masks, method, normal,
-                     positive, prior_of, quick, related, same, silent, weights_of)
+                     prior_of, quick, same, silent, weights_of, words_matrix)
 from oracles import common, dabert, dafa, knowledge
 from semmatch import spread_prior
 
@@ -64,7 +64,7 @@ def test_attention_oracle(name, scope, printed, without):
     gamma = {"gamma": 2.5} if name == "knowledge" else {}       # a product would hide γ = 1
     layer = method(name, printed=printed, without=without, scope=scope, **gamma)
     hidden = normal(B, L, D, seed=8)
-    matrix = related(B, N, M) if name == "knowledge" else positive(B, N, M)
+    matrix = words_matrix(name == "knowledge", B, N, M)
     prior = None if name == "dabert" else layer.spread(matrix, *words())
     P, rest = weights_of(layer), (H, scope, printed, without)
     got, trace = looked(layer, hidden, masks(), prior)
@@ -107,7 +107,7 @@ def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j
 def test_neutral_prior_is_plain_attention(printed):
     """With it the average of both signals is the plain signal."""
     layer = method("dafa", without={"fusion"}, printed=printed)
-    hidden, prior = normal(B, L, D), layer.neutral(positive(B, N, M))
+    hidden, prior = normal(B, L, D), layer.neutral(words_matrix(False, B, N, M))
     assert (prior == (1 if printed else 0)).all()
     plain = large(SelfAttention(config()))(hidden, masks())
     same(layer(hidden, masks(), layer.spread(prior, *words())), plain)
