@@ -19,7 +19,7 @@ import judge
 import lesson
 from small_runs import refused
 from support.options import run_command
-from tasks import TASKS, Draw
+from tasks import FORMS, TASKS, Draw
 
 answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
 
@@ -78,9 +78,10 @@ def test_a_pair_by_hand_is_right(number, monkeypatch):
     assert {*seen} == {name for name, task in TASKS.items() if task.lesson == number}
 
 
-def test_a_demand():
+@pytest.mark.parametrize("name", FORMS)
+def test_a_demand(name):
     """It holds of all forms, of none, by luck, returns a tensor, or raises an error."""
-    name, right = "demand_trees", answers.demand_trees
+    right = TASKS[name].right
     assert judge.judge(name, right) == judge.judge(name, lambda f: torch.tensor(right(f))) == ""
     for wrong, words in ((lambda f: True, "True of the equation as printed"),
                          (lambda f: False, "False of the repair"), (lambda f: None, "not written"),
@@ -110,16 +111,13 @@ def test_the_rows_of_lesson_7(monkeypatch):
     assert (alone == M)[~same].all() and (alone < M)[same].all() and {*alone.flat} == {0, 1, 2}
 
 
-def test_a_verdict_is_of_the_table(capsys):
+def test_a_verdict_is_of_the_table():
     """By each seed, half of the gain is 75; none where the method's seeds and the plain overlap."""
     rows = {"plain": [50, 60, 70], "DAFA": [95, 90, 85], "a": [75, 95, 90], "b": [74, 95, 90],
-            "c": [74, 70, 60]}
-    lesson.verdict(rows, "plain", "DAFA", "abc")
-    said = [line.rpartition(": ")[2] for line in capsys.readouterr().out.splitlines()[-3:]]
-    assert said == ["it carries the gain.", "these seeds do not say whether it carries the gain.",
-                    "it does not carry the gain."]
-    lesson.verdict(rows | {"DAFA": [95, 70, 95]}, "plain", "DAFA", "a")
-    assert "no gain" in capsys.readouterr().out
+            "c": [74, 70, 60], "d": [75, 75, 75]}
+    for parts, said in (("ac", "a"), ("ad", "each of them"), ("cc", "neither"), ("bd", "nothing")):
+        assert lesson.verdict(rows, "plain", "DAFA", parts).startswith(said)
+    assert lesson.verdict(rows | {"DAFA": [95, 70, 95]}, "plain", "DAFA", "ad") == "neither"
 
 
 @pytest.mark.parametrize("code, words", [
@@ -159,7 +157,7 @@ def difference_attention(q, k, v, mask):
     return attention_weights(difference_scores(q, k) / q.shape[-1] ** 0.5, mask) @ v
 check(difference_attention)""", 0, "2/2  difference_attention"),
     **{f"{name}.py": (f"{HEAD}{code}\n\n# %%\n{RIGHT}", 2, "") for name, code in PRANKS.items()},
-    "ann/a.ipynb": (build.notebook_of(f"# %%\n{HEAD}!ls\n{RIGHT}"), 2, "2 of 11"),
+    "ann/a.ipynb": (build.notebook_of(f"# %%\n{HEAD}!ls\n{RIGHT}"), 2, "2 of 14"),
     "ann/b.py": (HEAD + RIGHT.replace("abs", "square"), 0, "tried with"),
     "exits.py": (HEAD + RIGHT.replace("return", "import os; os._exit(0); return"), 0, "not check"),
     "loops.py": (HEAD + RIGHT.replace("return", "while True: pass\n    return"), 0,

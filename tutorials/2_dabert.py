@@ -92,6 +92,19 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 # Each a_i is a **guide**, and d̄_i is a mean of all d_j by its weights. ⊕ is concatenation: as printed, guide and value
 # stand side by side, each with its own tanh and its own half of w. *Does the printed form do what the sentence asks?*
 #
+# **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your
+# demand is tried with six forms of the first line, the paper's, ours, and nonsense, and must say of each what is so.
+# Values and guides are (L, 4), and f has its own weights: choose arguments, call f as often as you like, compare what
+# comes back.
+
+# %%
+def demand_guide(f):
+    """f(values, guide): what each guide finds, (L, 4). Returns: True if f does what the sentence asks, else False."""
+    ...
+
+demand_guide = check(demand_guide)
+
+# %% [markdown]
 # **The page** fails. Its score is a number of the value plus a number of the guide. The number of the guide is the same
 # for all j, and cancels in the softmax: all guides find the same.
 #

@@ -98,8 +98,8 @@ rows = {"plain BERT": train_seeds("roles", "bert"), "DAFA": train_seeds("roles",
         "Aligned": train_seeds("roles", "aligned", layers="first")}
 
 # %%
-verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"])
-print(f"You guessed {guess!r}.")
+said = verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"])
+print(f"By this table, what carries the gain is: {said}. You guessed: {guess}.")
 
 # %% [markdown]
 # **What your table shows** stands above. It is about these pairs, these seeds and this form. At commit 0ccee88 our

@@ -140,22 +140,28 @@ def train_seeds(group, model, **given):
 
 
 def verdict(rows, plain, whole, parts):
-    """Says what a table shows of the parts of a method, by the rule of lesson 7.
+    """Says what a table shows of the two parts of a method, by the rule of lesson 7.
 
-    rows: name -> a score for each seed. plain, whole, parts: names of rows.
+    rows: name -> a score for each seed. plain, whole, parts: names of rows. Returns: the part that
+    carries the gain, "each of them", "neither", or "nothing that holds with each seed".
     """
     least, gain = mean(rows[plain]), mean(rows[whole]) - mean(rows[plain])
     for name, scores in rows.items():
         print(f"{name:12}", *(f"{score:6.1f}" for score in scores), f"   mean {mean(scores):.1f}")
     if min(rows[whole]) <= max(rows[plain]):
         print(f"{whole} is not above {plain} with each seed: no gain that a part could carry.")
-        return
+        return "neither"
+    carrying, open_parts = [], []
     for part in parts:
         shares = [(score - least) / gain for score in rows[part]]
-        said = "these seeds do not say whether it carries the gain"
-        if min(shares) >= 0.5:
-            said = "it carries the gain"
-        elif max(shares) < 0.5:
-            said = "it does not carry the gain"
         print(f"{part} alone: {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the gain, "
-              f"which is {gain:.1f} points: {said}.")
+              f"which is {gain:.1f} points")
+        if min(shares) >= 0.5:
+            carrying.append(part)
+        elif max(shares) >= 0.5:
+            open_parts.append(part)
+    if open_parts:
+        return "nothing that holds with each seed"
+    if len(carrying) > 1:
+        return "each of them"
+    return carrying[0] if carrying else "neither"

@@ -152,20 +152,55 @@ def layer(hidden, mixed, attention_output, attention_norm, intermediate, output,
     return output_norm(hidden + output(F.gelu(intermediate(hidden))))  # (B, L, d)
 
 
+def demand_guide(f):
+    values, guide, other = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    found = f(values, guide)
+    steady = torch.allclose(found, f(values, guide))  # no noise
+    by_guide = not torch.allclose(found, f(values, other), atol=1e-3)
+    by_values = not torch.allclose(found, f(values + 1, guide), atol=1e-3)
+    return steady and by_guide and by_values
+
+
 def demand_trees(f):
     scores, M = torch.tensor([[-1.0, 0], [1, 0]]), torch.tensor([[4.0, 1], [4, 1]])
     more = f(scores, M) - scores.softmax(-1)  # than plain attention; both signs of a score
     return bool((more[:, 0] > 1e-3).all() and (more[:, 1] < -1e-3).all())
 
 
+def guided(score):
+    """A form of DABERT Eq. (5): values, guide (L, 4) -> what each guide finds (L, 4).
+
+    score: function of values (1, L, 8) and guides (L, 1, 8), both projected -> (L, L).
+    """
+    W_values, W_guide = 0.7 * torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0))
+    return lambda values, guide: score((values @ W_values)[None, :],
+                                       (guide @ W_guide)[:, None]).softmax(-1) @ values
+
+
+def noise(*shape):
+    """Positive random numbers, others at each call; each row has the sum 1."""
+    return torch.rand(shape).softmax(-1)
+
+
 # What a demand is tried with: what it is -> a form of the equation, does it do what is asked?
-FORMS = {"demand_trees": {
-    "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
-    "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
-    "plain attention": (lambda s, M: s.softmax(-1), False),
-    "noise": (lambda s, M: torch.rand(s.shape).softmax(-1), False),  # others at each call
-    "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
-    "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}
+FORMS = {
+    "demand_guide": {
+        "the repair by a sum inside tanh": (guided(lambda v, g: 2 * (v + g).tanh().sum(-1)), True),
+        "the equation as printed":
+            (guided(lambda v, g: 2 * v.tanh().sum(-1) + 2 * g.tanh().sum(-1)), False),
+        "plain attention of the values, without a guide":
+            (lambda values, guide: (values @ values.T).softmax(-1) @ values, False),
+        "the guide itself, whatever the values": (lambda values, guide: guide.clone(), False),
+        "noise": (lambda values, guide: noise(len(guide), len(values)) @ values, False),
+        "the repair by products of guide and value":
+            (guided(lambda v, g: (v * g).sum(-1)), True)},
+    "demand_trees": {
+        "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
+        "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
+        "plain attention": (lambda s, M: s.softmax(-1), False),
+        "noise": (lambda s, M: noise(*s.shape), False),
+        "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
+        "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}
 
 
 # ---- The functions ------------------------------------------------------------------------------
@@ -178,6 +213,7 @@ TASKS = {task.right.__name__: task for task in (
         d.states(), d.states(), d.linear(D, D), d.fill(nn.LayerNorm(D)), d.linear(D, 2 * A),
         d.linear(2 * A, D), d.fill(nn.LayerNorm(D))]),
     Task(2, 2, difference_scores, lambda d: d.heads()[:2]),
+    Task(2, 3, demand_guide),
     Task(2, 2, difference_attention, lambda d: [*d.heads(), d.mask()]),
     Task(2, 3, guided_attention, lambda d: [
         d.states(), d.states(), d.mask(), d.linear(D, A, False), d.linear(D, A),
