@@ -100,8 +100,9 @@ def test_an_own_prior():
             data.collate([0])
 
 
-def test_relations():
+def test_relations(monkeypatch):
     """Tags are needed on real text; with `--without prior` not even a lexicon is."""
+    asked = at_call(monkeypatch, lexicon.Table, "facts", 0)
     pairs, table = [Pair("the dog", "a good cat"), Pair("", "not bad")], lexicon.Table(RELATED)
     table.lock = lambda: None           # pickle cannot copy it, nor the lock of nltk's WordNet
     for toy, without, parses, facts in ((False, (), True, True), (True, (), False, True),
@@ -117,6 +118,7 @@ def test_relations():
         assert labels is None and batch["prior"].nonzero().tolist() == found
         assert batch["prior"].shape == (2, 2, 3, 5)
         assert data.collate([1])[0]["prior"].shape == (1, 1, 2, 5)
+        assert not facts or (asked[-1][2] is not None) == parses  # the tags
 
 
 def test_few_texts_are_kept(monkeypatch):

@@ -301,7 +301,8 @@ def test_the_line_on_labels():
 
 def test_part_of_the_pairs(monkeypatch):
     """The seed draws a share of train, or what takes dev's place, in whole blocks: toy's four."""
-    task, _ = load_task("toy", "nowhere")
+    task, toy = load_task("toy", "nowhere")
+    assert all(pair.group for pairs in toy.values() for pair in pairs)
     splits = {"train": pairs_of(40), "dev": pairs_of(9), "dev_unseen": pairs_of(9),
               "test": pairs_of(3)}
     assert limit_pairs(task, splits, 5, 0) == {name: pairs[:5] for name, pairs in splits.items()}
