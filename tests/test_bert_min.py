@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from bert_min import (ACTIVATIONS, Bert, BertConfig, PairTokenizer, attention_weights, load_bert,
-                      read_checkpoint)
+from bert_min import (ACTIVATIONS, Bert, BertConfig, PairTokenizer, attention, attention_weights,
+                      load_bert, read_checkpoint)
 from methods import config, large, looked
 from oracles.common import softmax
 from small_runs import equal, fails, write_file
@@ -92,6 +92,9 @@ def test_dropout_leaves_what_it_should():
     assert not states[0].any()
     for layer, before, after in zip(bert.layers, states, states[1:]):
         assert torch.equal(layer.output_norm(layer.attention_norm(before)), after)
+    q, v = torch.rand(1, 2, 7, 3), torch.ones(1, 2, 7, 3)
+    mixed, _ = looked(attention, q, q, v, tokens(7)[2], dropout=0.5)
+    assert torch.equal(mixed, mixed[..., :1].expand(mixed.shape))  # a weight is dropped as a whole
 
 
 def test_initial_values():
