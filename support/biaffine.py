@@ -19,7 +19,7 @@ from support.parses import PLAIN, tree_depths
 # Axes: S sentences, T words of the longest sentence and ROOT
 
 PARSER = Path(__file__).resolve().parent.parent / "assets" / "parser.npz"   # the one that ships
-BATCH_WORDS = 4096   # words that go through the network at once, about
+BATCH = 32           # sentences of similar lengths that go through the network at once
 WORD_LETTERS = 24    # the network reads the first and the last twelve letters of a longer word
 FAR = -1e4           # a score so low that it is never chosen
 # How treebanks write brackets.
@@ -142,8 +142,8 @@ class Parser(nn.Module):
         Heads count from 1; 0 = ROOT. Each answer is a tree with one root. If the best heads of all
         words are no tree, Chu-Liu/Edmonds finds the best tree. A word may have two subjects.
         """
-        answers, lengths = {}, [len(words) for words in sentences]
-        for places in length_batches(lengths, BATCH_WORDS):
+        order, answers = sorted(range(len(sentences)), key=lambda i: len(sentences[i])), {}
+        for places in (order[i:i + BATCH] for i in range(0, len(order), BATCH)):
             answers |= zip(places, self.parse_batch([sentences[i] for i in places]))
         return [answers[i] for i in range(len(sentences))]
 
@@ -212,19 +212,6 @@ def find_cycle(heads):
         path.append(node)
         node = heads[node]
     return np.array(path[path.index(node):])
-
-
-def length_batches(lengths, size):
-    """Lists of places of sentences, sorted by length, at most `size` positions in each.
-
-    lengths: words of each sentence.
-    """
-    batches = []
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if not batches or (len(batches[-1]) + 1) * (lengths[i] + 1) > size:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
 
 
 def load_parser(path: str | Path = PARSER) -> Parser:
