@@ -29,7 +29,7 @@ from support.parses import Parse, pack, parse_texts, split_words, unpack, words_
 # c characters of a word, R relations
 
 ENCODED = 4096  # pairs tokenized at once: a tokenizer returns more than we keep
-TEXTS_KEPT = 8192  # texts that a Reader keeps; those that stay unpacked, all of MRPC's
+TEXTS_KEPT = 8192  # texts that stay unpacked, all of MRPC's
 
 
 class Known(NamedTuple):
@@ -71,7 +71,7 @@ class Texts(dict):
 
 
 class Reader:
-    """Reads pairs for one method. It keeps the texts read last, which a service often sees again.
+    """Reads pairs for one method.
 
     Args:
         method: a class of semmatch or reread, or your own, whose prior says what is read of a text.
@@ -92,7 +92,7 @@ class Reader:
         self.needs_facts = "facts" in needs
         self.needs_parses = "parses" in needs or "tags" in needs and not toy
         self.needs_words = self.prior is not None or hasattr(method, "spread")
-        self.parser, self.lexicon, self.seen = parser, None, {}
+        self.parser, self.lexicon = parser, None
 
     def __getstate__(self):
         """The state that pickle copies to a worker, without the lexicon: WordNet's has a lock."""
@@ -104,16 +104,12 @@ class Reader:
             return Texts("")
         texts = list(dict.fromkeys(texts_of(pairs)))
         known = Texts("parses" if self.needs_parses else "words")
-        known.update((text, self.seen[text]) for text in texts if text in self.seen)
-        new = [text for text in texts if text not in known]
-        if new and self.needs_parses:
+        if self.needs_parses and texts:
             self.parser = self.parser or load_parser()
-            known.update(parse_texts(new, self.parser, self.max_length, keep=pack))
-        elif new:  # later words find no place in the input, unless earlier words have no piece
+            known.update(parse_texts(texts, self.parser, self.max_length, keep=pack))
+        else:  # later words find no place in the input, unless earlier words have no piece
             known.update((text, split_words(text)[:self.max_length].astype(np.int32).tobytes())
-                         for text in new)
-        if len(texts) < TEXTS_KEPT:
-            self.seen = dict([*self.seen.items(), *known.items()][-TEXTS_KEPT:])
+                         for text in texts)
         if self.needs_facts:
             self.lexicon = self.lexicon or (
                 lexicon.Table.read(TOY / "relations.tsv") if self.toy else lexicon.WordNet())

@@ -256,7 +256,8 @@ def write_steps(run, waiting):
     Returns: the last loss. Raises ValueError for a loss that is not finite, and for such a norm,
     but GradScaler leaves out a step of fp16 with such a norm, and lowers its scale.
     """
-    losses = machine.sum_over_processes(torch.stack([loss for _, loss, *_ in waiting]))
+    parts = machine.gather(torch.stack([loss for _, loss, *_ in waiting]).tolist())
+    losses = [sum(of_step) for of_step in zip(*parts)]
     for (step, _, norm, highest), loss in zip(waiting, losses):
         wrong = not math.isfinite(loss + (0 if run.recipe.precision == "fp16" else norm))
         refuse(wrong, f"the loss is {loss}, the gradient's norm {float(norm)} at step {step}: "

@@ -53,11 +53,6 @@ def gather(value):
     return values
 
 
-def sum_over_processes(numbers):
-    """The sum of each of N numbers over all processes, a list of float. numbers: (N,) tensor."""
-    return [sum(values) for values in zip(*gather(numbers.tolist()))]
-
-
 def share_gradients(model, device):
     """The model; with several processes, its wrapper whose backward pass averages gradients."""
     if world()[1] == 1:

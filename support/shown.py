@@ -54,26 +54,24 @@ def note(**tensors):
         SEEN.get().update((name, x.detach()) for name, x in tensors.items())
 
 
-@contextlib.contextmanager
 def scope(name):
     """Context manager: what is noted in it stands in a dict of this name."""
-    if not looked_at():
-        yield
-        return
-    with recording() as inner:
-        yield
-    SEEN.get()[name] = inner
+    return noted_inside(lambda inner: SEEN.get().update({name: inner}))
+
+
+def heads_in_batch(heads):
+    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
+    return noted_inside(lambda inner: note(
+        **{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()}))
 
 
 @contextlib.contextmanager
-def heads_in_batch(heads):
-    """Context manager: tensors (B * heads, ...) noted in it are shown as (B, heads, ...)."""
-    if not looked_at():
+def noted_inside(keep):
+    """Context manager: if somebody looks, `keep` gets the dict of what is noted in it."""
+    with recording() if looked_at() else contextlib.nullcontext() as inner:
         yield
-        return
-    with recording() as inner:
-        yield
-    note(**{name: x.unflatten(0, (-1, heads)) for name, x in inner.items()})
+    if inner is not None:
+        keep(inner)
 
 
 # ---- Options and equations of a method ----------------------------------------------------------

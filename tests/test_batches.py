@@ -121,21 +121,13 @@ def test_relations(monkeypatch):
         assert not facts or (asked[-1][2] is not None) == parses  # the tags
 
 
-def test_few_texts_are_kept(monkeypatch):
-    """The TEXTS_KEPT texts read last, none of a set as large; packed until a batch is made."""
+def test_few_texts_are_unpacked(monkeypatch):
+    """Of the texts of a batch, TEXTS_KEPT stay so. The others stay packed."""
     monkeypatch.setattr(batches, "TEXTS_KEPT", 4)
-    run, examples, *_ = beginning(*of("dafa"))
-    data, reader = examples["train"], run.reader
+    data = beginning(*of("dafa"))[1]["train"]
     data.collate(range(22))
     assert len(data.known.made) == 4
     assert all(isinstance(packed, bytes) for packed in data.known.values())
-    reader.seen, parsed = {}, at_call(monkeypatch, batches, "parse_texts", 0)
-    for a, b in ("the dog", "the cat"), ("not bad", "a book"), ("the dog", "new york"):
-        reader.read([Pair(a, b)])
-    assert [texts for texts, *_ in parsed] == [["the dog", "the cat"], ["not bad", "a book"],
-                                               ["new york"]]
-    reader.read([Pair("one", "two"), Pair("three", "four")])
-    assert {*reader.seen} == {"not bad", "a book", "the dog", "new york"}
 
 
 ODD_PAIRS = [Pair(*texts, label) for texts, label in [

@@ -151,7 +151,7 @@ def verdict(rows, plain, whole, parts):
     if min(rows[whole]) <= max(rows[plain]):
         print(f"{whole} is not above {plain} with each seed: no gain that a part could carry.")
         return "neither"
-    carrying, open_parts = [], []
+    carrying, said = [], ""
     for part in parts:
         shares = [(score - least) / gain for score in rows[part]]
         print(f"{part} alone: {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the gain, "
@@ -159,9 +159,6 @@ def verdict(rows, plain, whole, parts):
         if min(shares) >= 0.5:
             carrying.append(part)
         elif max(shares) >= 0.5:
-            open_parts.append(part)
-    if open_parts:
-        return "nothing that holds with each seed"
-    if len(carrying) > 1:
-        return "each of them"
-    return carrying[0] if carrying else "neither"
+            said = "nothing that holds with each seed"
+    names = {0: "neither", 1: "".join(carrying)}
+    return said or names.get(len(carrying), "each of them")

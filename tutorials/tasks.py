@@ -177,11 +177,6 @@ def guided(score):
                                        (guide @ W_guide)[:, None]).softmax(-1) @ values
 
 
-def noise(*shape):
-    """Positive random numbers, others at each call; each row has the sum 1."""
-    return torch.rand(shape).softmax(-1)
-
-
 # What a demand is tried with: what it is -> a form of the equation, does it do what is asked?
 FORMS = {
     "demand_guide": {
@@ -191,14 +186,14 @@ FORMS = {
         "plain attention of the values, without a guide":
             (lambda values, guide: (values @ values.T).softmax(-1) @ values, False),
         "the guide itself, whatever the values": (lambda values, guide: guide.clone(), False),
-        "noise": (lambda values, guide: noise(len(guide), len(values)) @ values, False),
+        "noise": (lambda values, guide: torch.rand(guide.shape), False),  # others at each call
         "the repair by products of guide and value":
             (guided(lambda v, g: (v * g).sum(-1)), True)},
     "demand_trees": {
         "the repair that multiplies weights": (lambda s, M: (s + M.log()).softmax(-1), True),
         "the equation as printed": (lambda s, M: (s * M).softmax(-1), False),
         "plain attention": (lambda s, M: s.softmax(-1), False),
-        "noise": (lambda s, M: noise(*s.shape), False),
+        "noise": (lambda s, M: torch.rand(s.shape).softmax(-1), False),
         "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
         "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}
 
