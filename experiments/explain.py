@@ -13,7 +13,6 @@ import hashlib
 import html
 import re
 import sys
-from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -78,16 +77,13 @@ def answers_without(run, pair):
 # ---- What the model saw -------------------------------------------------------------------------
 
 def own_words(words, others):
-    """A bool for each word: is it more often here than among the others, up to case?
+    """A bool for each word: do the others lack it, up to case?
 
     >>> own_words(["The", "cat", "saw", "the", "dog"], ["the", "dog", "slept"])
-    [False, True, True, True, False]
+    [False, True, True, False, False]
     """
-    left, marks = Counter(map(str.casefold, others)), []
-    for word in map(str.casefold, words):
-        left[word] -= 1
-        marks.append(left[word] < 0)
-    return marks
+    known = {word.casefold() for word in others}
+    return [word.casefold() not in known for word in words]
 
 
 def between_words(weights, segment, word, n, m):

@@ -20,7 +20,6 @@ OURS = {  # names of all files that make a run, or an encoder, which we or other
 def read_lines(path):
     """The lines of a UTF-8 file, or of stdin, "-", with their ends. U+2028 ends no line."""
     stdin = str(path) == "-"
-    refuse(stdin and sys.stdin is None, "-: stdin is closed; name a file, or send one to stdin")
     with (open(sys.stdin.fileno() if stdin else path, encoding="utf-8-sig", newline="\n",
                closefd=not stdin) as file,
           expecting(path, "plain text", "unpack it, or save it as UTF-8")):

@@ -214,7 +214,6 @@ def run_command(main, name, argv=None):
         if main_thread() is current_thread() and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
     try:
-        refuse(sys.stdout is None, "stdout is closed; send it to a file, or to /dev/null")
         return main(argv) or 0
     except KeyboardInterrupt as stop:
         print(f"\n{name}: interrupted{f'; {stop}' if str(stop) else ''}", file=sys.stderr)

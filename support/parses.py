@@ -293,10 +293,9 @@ def _check_own(text, parse):
 
 
 def _make_parse(text, spans, trees):
-    """The Parse of a text's first MAX_WORDS words. trees: of its sentences, see join_trees."""
+    """The Parse of a text. trees: of its sentences, see join_trees."""
     tags, heads, relations = join_trees(trees)
-    whole = Parse(text, spans, tuple(tags), np.array(heads, np.int64), tuple(relations))
-    return whole.first(MAX_WORDS)
+    return Parse(text, spans, tuple(tags), np.array(heads, np.int64), tuple(relations))
 
 
 class _Cache:
