@@ -321,7 +321,7 @@ def markdown(lines):
     first, *columns = [column for i, column in enumerate(zip(*lines)) if i == 0 or any(column[1:])]
     left = max(map(len, first))
     widths = [max(map(len, column)) for column in columns]
-    while len(widths) > 1 and left + sum(widths) + 3 * len(widths) > WIDTH:
+    while len(widths) > 1 and left + sum(widths) + 3 * len(widths) >= WIDTH:
         widths.pop()
     texts = [" | ".join([title.ljust(left), *map(str.rjust, cells, widths)]).rstrip()
              for title, *cells in zip(first, *columns)]
