@@ -153,8 +153,7 @@ def drawn_links(values):
 
 
 def draw_pair(words, values):
-    """SVG text: the words of a at the left, of b at the right, joined by lines. Words that the
-    other sentence lacks are marked.
+    """SVG text: words of a at the left, of b at the right, joined by lines; own words are marked.
 
     words: two lists, of n and m. values: (n, m), the width of a line.
     """

@@ -151,14 +151,15 @@ def verdict(rows, plain, whole, parts):
     if min(rows[whole]) <= max(rows[plain]):
         print(f"{whole} is not above {plain} with each seed: no gain that a part could carry.")
         return "neither"
-    carrying, said = [], ""
+    answers = {}
     for part in parts:
         shares = [(score - least) / gain for score in rows[part]]
+        answers[part] = {share >= 0.5 for share in shares}      # one answer of all seeds, or two
         print(f"{part} alone: {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the gain, "
               f"which is {gain:.1f} points")
-        if min(shares) >= 0.5:
-            carrying.append(part)
-        elif max(shares) >= 0.5:
-            said = "nothing that holds with each seed"
-    names = {0: "neither", 1: "".join(carrying)}
-    return said or names.get(len(carrying), "each of them")
+    if {True, False} in answers.values():
+        return "nothing that holds with each seed"
+    carrying = [part for part in parts if True in answers[part]]
+    if len(carrying) > 1:
+        return "each of them"
+    return carrying[0] if carrying else "neither"
