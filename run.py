@@ -253,8 +253,8 @@ def encoder_of_run(path):
     """(PairTokenizer, BertConfig, weights) of a run's best.pt. The weights that a plain BERT lacks,
     of the run's method and classifier, stay behind."""
     saved = read_saved(path)
+    refuse(saved.get("encoder") is None, f"{path}: a run that reads words, by no encoder")
     with made_here(path):
-        refuse(saved["encoder"] is None, "a run that reads words, by no encoder")
         config = BertConfig(**saved["encoder"])
         with torch.device("meta"):  # names without memory
             plain = Bert(config).state_dict()

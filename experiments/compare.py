@@ -385,7 +385,7 @@ def show(places, against=None, rows=(), draw=None):
     refuse(unknown, f"--show: no row {unknown}; expected some of {', '.join(known)}")
     found = [run for row in wanted for run in found if run["row"] == row]
     if draw:
-        check_free(draw)
+        check_free(draw, "--draw")
         write_text(draw, draw_rows(found, against or found[0]["row"]))
     print_once(table_text(found, against))
 
@@ -417,6 +417,7 @@ def main(argv=None):
                "and --draw alone, and these need --show")
         return show(given.pop("show"), **given)
     with machine.torch_session(given):
+        refuse(machine.world()[1] > 1, "a group runs in one process; start it without torchrun")
         folder, first = Path(given.pop("out", "runs/compare")), given.pop("seed", 0)
         count = given.pop("seeds", 1)
         refuse(not 1 <= count <= 1000, f"--seeds {count}: expected 1 to 1000")

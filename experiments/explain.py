@@ -195,9 +195,7 @@ def table(rows, caption, shades=None):
 
 
 def heat_map(title, pieces, shares):
-    """HTML of shares (L, L) in hundredths. Twice the shade is four times the share, so that small
-    shares can be seen.
-    """
+    """HTML of shares (L, L) in hundredths. Twice the shade is four times the share."""
     shades = np.rint(SHADES * np.sqrt(shares / max(shares.max(), 1e-9))).astype(int)
     rows = [[piece, *(f"{100 * x:.0f}" for x in row)] for piece, row in zip(pieces, shares)]
     return f"<section>{table([['', *pieces], *rows], title, shades)}</section>\n"

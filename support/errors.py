@@ -49,6 +49,8 @@ def expecting(path, what, remedy="download it again"):
     """Context manager: any error inside becomes a ValueError that says what was expected."""
     try:
         yield
+    except (BrokenPipeError, FileNotFoundError):  # no file is damaged: one says so itself
+        raise
     except Exception as error:  # a damaged file raises almost anything
         raise ValueError(f"{path}: expected {what}, found {one_line(error)}; {remedy}") from error
 

@@ -34,15 +34,15 @@ def read_json(path):
         return content
 
 
-def check_free(path):
-    """Raises ValueError unless a new file can be written at this path, of --out: no command writes
+def check_free(path, option="--out"):
+    """Raises ValueError unless a new file can be written at an option's path: no command writes
     over a file that it did not make, and no mistake is found after hours of work.
     """
     path = Path(path)
-    refuse(os.path.lexists(path), f"--out {path}: exists already; name another file, or move this "
-           "one away")
-    refuse(not os.access(path.parent, os.W_OK), f"--out {path}: its folder is missing, or not to "
-           "be written; name a file elsewhere")
+    refuse(os.path.lexists(path), f"{option} {path}: exists already; name another file, or move "
+           "this one away")
+    refuse(not os.access(path.parent, os.W_OK), f"{option} {path}: its folder is missing, or not "
+           "to be written; name a file elsewhere")
 
 
 def new_folder(out, name):

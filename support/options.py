@@ -61,7 +61,7 @@ class Arguments(argparse.ArgumentParser):
 
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
-        given = vars(self.parse_args(argv))
+        given = vars(self.parse_intermixed_args(argv))
         refuse(given.get("out") == "", "--out: expected a name, found nothing")
         return given
 
@@ -194,8 +194,7 @@ def own_sums(**places):
 def load_file(file, source, content):
     """The module of a user's file, which is run once, and may import the files beside it.
 
-    source: the file's name as the user gave it. content: its bytes; a changed file is another
-    module.
+    source: the file's name as given. content: its bytes; a changed file is another module.
     """
     OWN[str(file)] = source, content
     if str(file.parent) not in sys.path:

@@ -30,7 +30,7 @@ MAX_WORDS = 512      # a parse has no more words, because no encoder here can se
 BATCH = 256          # texts that are parsed and kept at a time; kill -9 loses no more than these
 FEW = 256            # texts up to this number are parsed quickly, and are not kept
 CACHE = Path("runs/cache/parses.sqlite")   # a data set's folder may be read-only
-FORMAT = 9           # raise it when packed parses, the words, sentences or joined trees change
+FORMAT = 10          # raise it when packed parses, the words, sentences or joined trees change
 NLTK = version("nltk")   # reads a file: once, not for each pair
 
 # Typographic characters and their plain forms. Full-width ones (U+FF01 to U+FF5E) stand for ASCII.

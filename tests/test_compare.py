@@ -184,7 +184,7 @@ def test_the_table_of_one_data_set_by_hand(capsys):
         ["own dev", "mean", "seeds", "changed"], rows[3][:3] + ["50.0"], rows[1][:3] + [""]]
     refused("no row nix; bert, dafa, dabert", "--show", "x.json", "--against", "nix", by=command)
     refused("named twice", "--show", "x.json", "./x.json", by=command)
-    refused("x.json exists", "--show", "x.json", "--draw", "x.json", by=command)
+    refused("--draw x.json exists", "--show", "x.json", "--draw", "x.json", by=command)
 
 
 def test_one_table_of_several_files(capsys):

@@ -42,7 +42,7 @@ def tables(root):
 
 
 def command(*args):
-    return run_command(explain.main, "explain", ["run", *args])
+    return run_command(explain.main, "explain", ["run", "--device", "cpu", *args])
 
 
 def explained(a=A, b=B, *more):
