@@ -76,7 +76,7 @@ def lock_folder(folder):
         yield
     except KeyboardInterrupt as stop:
         saved = (folder / "last.pt").exists()
-        raise KeyboardInterrupt(f"--resume {folder} goes on" if saved else stop) from None
+        raise KeyboardInterrupt(f"train.py --resume {folder} goes on" if saved else stop) from None
     finally:
         os.close(lock)
         with contextlib.suppress(OSError):

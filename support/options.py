@@ -62,7 +62,7 @@ class Arguments(argparse.ArgumentParser):
     def parse(self, argv=None):
         """The options given, as a dict. Raises ValueError for a mistake."""
         given = vars(self.parse_intermixed_args(argv))
-        refuse(given.get("out") == "", "--out: expected a name, found nothing")
+        refuse("" in (given.get("out"), given.get("predict")), "--out, --predict: expected a name")
         return given
 
     def add_field(self, group, f, exceptions=""):
