@@ -149,8 +149,9 @@ def run_group(folder, members, test, command):
     lines, against = ",\n".join(map(json.dumps, found)), found[0]["row"]
     write_text(folder / "scores.json",
                f'{{"command": {json.dumps(command)}, "runs": [\n{lines}\n]}}\n')
-    write_text(folder / "scores.svg", draw_rows(found, against))
-    print_once(f"\n{table_text(found, against)}\n\n{folder} has scores.json and scores.svg")
+    if changes_from(table_of(found), against)[0]:  # of several rows and seeds
+        write_text(folder / "scores.svg", draw_rows(found, against))
+    print_once(f"\n{table_text(found, against)}\n\n{folder} has scores.json")
 
 
 # ---- Scores -------------------------------------------------------------------------------------
@@ -350,6 +351,7 @@ def draw_rows(found, against):
     """
     table = table_of(found)
     (changes, _), base, dots = changes_from(table, against), table[against], {}
+    refuse(not changes, "--draw: no difference is there; it needs two rows with several seeds each")
     for row in changes:
         columns = [[100 * (x - statistics.fmean(base[column])) for x in scores]
                    for column, scores in table[row].items()]

@@ -294,11 +294,7 @@ class PageHandler(BaseHTTPRequestHandler):
 
 
 def page_name(a, b):
-    """The name of the page of two texts. The checksum keeps two pairs apart.
-
-    >>> page_name("The cat!", "A dog")
-    'explanation-the-cat-a-dog-2da4ea.html'
-    """
+    """The name of the page of two texts. The checksum keeps two pairs apart."""
     words = re.findall("[a-z0-9]+", f"{a[:40]} {b[:40]}".lower())
     checksum = hashlib.sha256(f"{a}\0{b}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
     return "-".join(["explanation", *words, checksum]) + ".html"
@@ -313,7 +309,6 @@ def main(argv=None):
     arguments.add_argument("--serve", metavar="PORT", nargs="?", const=8000, type=int,
                            help="serve the page with two text fields (default port: 8000)")
     for name, value, text in (
-            ("data-dir", "FOLDER", "where the data sets lie, if not as in training"),
             ("model", "mine.py:M", "your own class that the run was trained with"),
             ("parser", "mine.py:F", "your own parser that the run was trained with"),
             ("device", "DEVICE", "where to compute, such as cpu or cuda")):

@@ -2,6 +2,7 @@
 import html
 import math
 import shlex
+from pathlib import Path
 
 from support.datasets import SOURCES
 from support.machine import print_once
@@ -71,8 +72,8 @@ def show_result(folder, result):
         place = result["settings"].get(name) or ""
         if ":" in place:
             own += f" --{name} {shlex.quote(place)}"
-    source = SOURCES.get(result["task"])
-    if not (source and source.unlabelled):
+    source, table = SOURCES.get(result["task"]), result["settings"].get("train_file")
+    if not (source and source.unlabelled) and Path(table or ".").exists():
         named = result["task"] != "own" or result["settings"].get("test_file")
         print_once(f"\n# score the test split, once\npython train.py --from {folder} --test"
                    f"{'' if named else ' --test-file test.tsv'}{own}")

@@ -197,6 +197,7 @@ def test_one_table_of_several_files(capsys):
                     ["bert", "25.0", "25.0", "", "", ""],
                     ["dafa", "25.2", "25.3", "+0.3 (-0.1 to +0.6)", "0.056", "50.0"],  # 2 / 36
                     ["long", "50.0", "", "", "", "25.0"]]
+    refused("--draw seeds", "--show", "x.json", "--rows", "long", "--draw", "x.svg", by=command)
     files = [f"{i}.json" for i in range(9)]
     for file in files:
         write_scores(file, task=f"data {file}", bert=(0.25, 0.5), dafa=(0.5, 0.5), one=(0.5,))
