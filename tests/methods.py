@@ -104,8 +104,8 @@ def silent(model, out):
             if p.requires_grad and (p.grad is None or not p.grad.abs().max() > 1e-12)}
 
 
-def method(name, seed=1, **options):
-    return large(ATTENTIONS[name](config(), attention_size=A, **options), seed)
+def method(name, **options):
+    return large(ATTENTIONS[name](config(), attention_size=A, **options))
 
 
 def masks():
@@ -122,13 +122,12 @@ def words_matrix(relations, *size, seed=0):
     return normal(*size, seed=seed).exp()
 
 
-def prior_of(layer, mask, seed=0):
+def prior_of(layer):
     """The prior for one layer, if it has one. Real tokens are words of a and of b in turn."""
     if not hasattr(layer, "spread"):
         return None
-    index = torch.arange(mask.shape[1]).expand(len(mask), -1).masked_fill(~mask, -1)
-    matrix = words_matrix(hasattr(layer, "gamma"), len(mask), *mask.shape[1:] * 2, seed=seed)
-    return layer.spread(matrix, index, index % 2)
+    index = torch.arange(L).expand(B, L).masked_fill(~masks(), -1)
+    return layer.spread(words_matrix(hasattr(layer, "gamma"), B, L, L), index, index % 2)
 
 
 def prefix(lengths, size):
@@ -140,18 +139,16 @@ def vocabulary(words=19, characters=13, vectors=None):
                            vectors=vectors)
 
 
-def drr(seed=1, scale=0.7, classes=3, vectors=None, **options):
+def drr(seed=1, classes=3, **options):
     """DRr-Net, small enough for loops. β is small, so that every weight counts."""
-    sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11, steps=3)
-    options = sizes | {"beta": 2.0} | options
-    made = METHODS["drrnet"](vocabulary(vectors=vectors), classes, **options)
-    return large(made, seed, scale)
+    sizes = dict(word_size=5, character_size=2, hidden_size=HIDDEN, attention_size=11)
+    options = sizes | {"steps": 3, "beta": 2.0} | options
+    return large(METHODS["drrnet"](vocabulary(), classes, **options), seed, 0.7)
 
 
-def ladra(seed=1, scale=0.5, classes=3, layers=3, **options):
+def ladra(seed=1, **options):
     options = {"attention_size": 5, "beta": 2.0} | options
-    made = METHODS["ladranet"](config(num_layers=layers), classes, **options)
-    return large(made, seed, scale)
+    return large(METHODS["ladranet"](config(), 3, **options), seed, 0.5)
 
 
 def sentences(lengths=((5, 4, 2), (3, 5, 3)), n=5, c=5, seed=0):

@@ -38,7 +38,7 @@ def test_every_query_gets_the_same_weights(name, number, end, printed):
     """A sum without bars, and ⊕ as concatenation: query and guide cancel, and a guide's weights
     never learn."""
     layer = method(name, printed={number} if printed else ())
-    out, trace = looked(layer, normal(B, L, D), masks(), prior_of(layer, masks()))
+    out, trace = looked(layer, normal(B, L, D), masks(), prior_of(layer))
     for weights in [weights for part, weights in trace.items() if part.endswith(end)]:
         assert ((weights - weights[..., :1, :]).abs().max() < 1e-12) == printed
     dead = silent(layer, out)

@@ -61,14 +61,6 @@ def test_without_its_method_it_is_plain_bert(model, change):
     torch.testing.assert_close(answer(network, batch, change), expected)
 
 
-def test_equal_words_add_no_weight():
-    """All layers carry the method. Case does not count."""
-    made, _, network, new = beginning(*of("aligned"))
-    assert new == beginning(*of("bert"))[3] and [*network.carriers()] == [0, 1]
-    prior = made.examples([("The dog saw", "saw THE dogs dog")]).prior(0)
-    np.testing.assert_array_equal(prior, [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
-
-
 @pytest.mark.parametrize("model, part", [("drrnet", "reread"), ("ladranet", "dsa")])
 def test_without_re_reading(model, part):
     """The change computes what a model computes that was built without re-reading; a uniform

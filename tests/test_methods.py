@@ -81,7 +81,7 @@ def test_dropout_of_the_second_attention(name, monkeypatch):
     made, hidden = METHODS[name], normal(B, L, D)
     for printed, training, look in itertools.product(((), made.PRINTED), *[(False, True)] * 2):
         layer = made(config(attention_dropout=0.5), printed, average).double().train(training)
-        prior = prior_of(layer, masks())
+        prior = prior_of(layer)
         first, second = ((looked(layer, hidden, masks(), prior)[0] if look else
                           layer(hidden, masks(), prior)) for _ in range(2))
         assert far(first, second) == training

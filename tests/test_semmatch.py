@@ -1,13 +1,13 @@
 """semmatch.py against its papers: oracles in plain loops, and properties (more in test_methods)."""
+import itertools
+
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bert_min import SelfAttention, split_heads
 from methods import (ATTENTIONS, METHODS, A, B, D, H, K, L, M, N, against, config, each_form,
                      equation, large, looked, masks, method, normal,
-                     prior_of, quick, same, silent, weights_of, words_matrix)
+                     prior_of, same, silent, weights_of, words_matrix)
 from oracles import common, dabert, dafa, knowledge
 from semmatch import spread_prior
 
@@ -88,19 +88,18 @@ def test_attention_oracle(name, scope, printed, without):
 
 
 @pytest.mark.parametrize("name", ["dafa", "knowledge"])
-@quick
-@given(st.integers(0, 999), st.sampled_from(["hidden", "head"]), st.sampled_from([0.0, 1.0, 30.0]),
-       st.integers(0, L - 1), st.integers(0, L - 1), st.floats(0.01, 100))
-def test_larger_prior_never_lowers_its_own_weight(name, seed, scope, scale, i, j, growth):
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
+def test_larger_prior_never_lowers_its_own_weight(name, scale):
     """If M_F or G(k_ij) of two words grows, neither word gives the other less weight."""
-    layer, mask = method(name, seed, scope=scope), masks()
-    hidden, prior = normal(B, L, D, seed=seed, scale=scale), prior_of(layer, mask, seed)
-    more = prior.clone()
-    more[:, i, j] = prior[:, i, j] + growth
-    more[:, j, i] = prior[:, j, i] + growth
-    before, after = (looked(layer, hidden, mask, x)[1]["calibrated"] for x in (prior, more))
-    gain = after - before
-    assert (gain[..., i, j] >= -1e-9).all() and (gain[..., j, i] >= -1e-9).all()
+    layer, hidden = method(name), normal(B, L, D, scale=scale)
+    prior = prior_of(layer)
+    _, before = looked(layer, hidden, masks(), prior)
+    for i, j in itertools.combinations(range(L), 2):
+        more = prior.clone()
+        more[:, [i, j], [j, i]] += 3.0
+        _, after = looked(layer, hidden, masks(), more)
+        gain = (after["calibrated"] - before["calibrated"])[..., [i, j], [j, i]]
+        assert (gain >= -1e-9).all()
 
 
 @pytest.mark.parametrize("printed", [set(), {6}])

@@ -6,11 +6,6 @@ from oracles.common import (calibrated_attention, dot, filtration_gate, fusion_l
                             guided_attention, mean, mix, softmax)
 
 
-def relation_indicator(k_ij, printed):
-    """Eq. (2) for one pair of words; the page has synonyms, antonyms, hypernyms and hyponyms."""
-    return float(any(k_ij[:4] if printed else k_ij))
-
-
 def knowledge_scores(h_a, h_b, G, printed):
     """Eq. (1): s_ij between the words of two sentences, over √d unless as printed."""
     scale = 1.0 if printed else math.sqrt(len(h_a[0]))
@@ -34,8 +29,9 @@ def prior(hidden, relations, word_index, segment, gamma, printed):
     if not a or not b:
         return out, context
     h_a, h_b = [hidden[i] for i in a], [hidden[j] for j in b]
-    G = [[gamma * relation_indicator(relations[word_index[i]][word_index[j]], 2 in printed)
-          for j in b] for i in a]
+    kinds = 4 if 2 in printed else 5        # Eq. (2); the page has no co-hyponyms
+    G = [[gamma * any(relations[word_index[i]][word_index[j]][:kinds]) for j in b]
+         for i in a]
     K_prior, c_a, c_b = co_attention(h_a, h_b, knowledge_scores(h_a, h_b, G, 1 in printed))
     average = 1.0 if 5 in printed else sum(map(sum, K_prior)) / len(a) / len(b)
     for (x, i), (y, j) in itertools.product(enumerate(a), enumerate(b)):

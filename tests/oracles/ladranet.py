@@ -4,11 +4,6 @@ from oracles.common import (add, affine, convolution, gru, mean, mix, mlp, relu,
 from oracles.drrnet import attentive_pooling, choose, stacked_gru
 
 
-def layer_mix(blocks, alpha):
-    """Eq. (9). blocks: for each layer a list of tokens."""
-    return [mix(alpha, [block[t] for block in blocks]) for t in range(len(blocks[0]))]
-
-
 def phrase_cnn(states, mask, first, second):
     """Eq. (10): kernel 2 looks right, then left. Returns: each token's state, 0 at padding."""
     def without_padding(vectors):
@@ -67,7 +62,8 @@ def model(P, states, mask, steps, beta, printed, without):
         padding = [[0.0] * len(words[0])] * (len(mask) - len(words))
         units, vectors = [words + padding], [mean(words)]
     else:
-        units, vectors = [layer_mix(states[1:], P["alpha"])], [states[-1][0]]
+        tokens = [mix(P["alpha"], blocks) for blocks in zip(*states[1:])]       # Eq. (9)
+        units, vectors = [tokens], [states[-1][0]]
     pooling = []
     for first, second, W, w in zip(P["first"], P["second"], P["W"], P["w"], strict=True):
         units.append(phrase_cnn(units[0], mask, first, second))
