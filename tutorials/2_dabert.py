@@ -77,8 +77,7 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 # %% [markdown]
 # **The page** adds M before the division, and in BERT's code M is -10,000. Differences have no upper bound. Let padding
 # be at the distance 20,000: it is still 10,000 above a real token at the distance 0, and it gets all the weight.
-
-# %% [markdown]
+#
 # ## Guided attention: Eq. (5)
 #
 # $$\delta_i = \tanh(W_D D \oplus (W_a a_i + b)), \qquad \bar d_i = D\,\mathrm{softmax}(w\,\delta_i + b)$$

@@ -199,7 +199,6 @@ calibrated_attention = check(calibrated_attention, q, keys, values, two, ln_M, g
 #
 # **What training shows.** DAFA trained on the 800 pairs of toy that ask who did it to whom (lesson 7 has an example;
 # commit f72d590, seeds 0 to 4). It answered 82 to 95 of 100 other pairs rightly, and with all entries of its matrix 0
-# it answered 50, which is chance. So *these models* rely on the matrix. Do they rely on trees? Eq. (1) also asks whether
-# the words themselves are equal. And would a model be as good that had learned without the matrix? Leaving a part out
-# *after* training cannot say either: lesson 7 asks with other trainings. And a defect that you can prove in Eq. (6) need
-# not show in an accuracy: queries and keys are learned, so training can turn the sign of a score.
+# it answered 50, which is chance. So *these models* rely on the matrix. Do they rely on trees? Eq. (1) also asks
+# whether the words themselves are equal: lesson 7 asks with other trainings. And a defect that you can prove in Eq. (6)
+# need not show in an accuracy: training can turn the sign of a score.

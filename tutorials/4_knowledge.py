@@ -130,8 +130,6 @@ assert_close(K_tilde, torch.tensor([[1.6119, 0.8503], [1.1497, 0.3881]]), atol=1
 # The fusion, Eqs. (6) to (8), is that of lesson 2, with its defects: as printed, the guide of (6) cancels in the softmax,
 # and with f = 0 the page has *no* semantic signal; o^sem + y has all of it.
 #
-# **What training shows.** A lexicon can carry the answers, and need not: when this lesson trained (commit 1bef825), 0
-# to 50 % of a model's answers changed without it, by the seed, because training also learns which words go together.
-# Eq. (2) says *that* a relation holds, not which one: an antonym counts as a synonym does. And with pre-trained
-# weights, WordNet and five seeds, *other* pairs' relations gain as much as a pair's own (`docs/results.md`). So the
-# gain there does not come from the lexicon.
+# **What training shows.** When this lesson trained (commit 1bef825), 0 to 50 % of a model's answers changed without the
+# lexicon, by the seed. And with pre-trained weights, WordNet and five seeds, *other* pairs' relations gain as much as a
+# pair's own (`docs/results.md`). So the gain there does not come from the lexicon.

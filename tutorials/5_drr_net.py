@@ -103,9 +103,7 @@ reread = check(reread, states, two, torch.tensor([[0.1]]), torch.tensor([[0.3]])
 # reading and of re-reading, and each is a softmax. If their mixture alone has a loss, the first steps drive both to 0
 # and 1, the same for every pair, and what stands before them hardly learns. So the library adds a loss for each.
 #
-# **What training shows.** The paper's first example (Table VIII) is "walked hand in hand": DRr-Net reads walk, walk,
-# couple, couple, street, street. When this lesson trained (commit 1bef825), models read one or two words of a sentence
-# six times, and not always the words that decide. This is no contradiction: the state of a GRU at "street" has read all
-# words before it, so a weight on a *place* is no weight on a *word*. Without exact match the trained models fell to
-# chance, and without re-reading hardly an answer changed. So what is read does not explain an answer; leaving a part
-# out does.
+# **What training shows.** When this lesson trained (commit 1bef825), models read one or two words of a sentence six
+# times, and not always the words that decide: the state of a GRU at a word has read all words before it, so a weight on
+# a *place* is no weight on a *word*. Without exact match they fell to chance, and without re-reading hardly an answer
+# changed. So what is read does not explain an answer; leaving a part out does.

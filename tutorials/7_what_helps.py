@@ -99,7 +99,7 @@ rows = {"plain BERT": train_seeds("roles", "bert"), "DAFA": train_seeds("roles",
 
 # %%
 said = verdict(rows, "plain BERT", "DAFA", ["trees", "equal words"])
-print(f"By this table, what carries the gain is: {said}. You guessed: {guess}.")
+print(f"By this table, what carries the gain is: {said}. You guessed: {'nothing' if guess is ... else guess}.")
 
 # %% [markdown]
 # **What your table shows** stands above. It is about these pairs, these seeds and this form. At commit 0ccee88 our
@@ -113,8 +113,7 @@ print(f"By this table, what carries the gain is: {said}. You guessed: {guess}.")
 # something with equal words and no tree can do what DAFA does here. That is enough to doubt that trees are needed. It
 # does not say which part of DAFA does the work.
 #
-# **What it does not show** is what happens elsewhere. PAWS has real sentences, whose pairs share their words. With a
-# pre-trained encoder accuracy on its test pairs was, mean and deviation over ten seeds: plain BERT 72.4 (5.4), Aligned
-# 82.8 (0.4), DAFA's trees in the form of Aligned 75.9 (1.5), the same with another pair's trees 64.9 (1.2). So equal
-# words help there as well, and trees in the same form less. A part of that gain repairs an encoder that was tuned on
-# single sentences. `docs/results.md` has what was tried, and what was not.
+# **What it does not show** is what happens elsewhere. The pairs of PAWS share their words. With a pre-trained encoder
+# and ten seeds accuracy on its test pairs was (mean and deviation): plain BERT 72.4 (5.4), Aligned 82.8 (0.4), DAFA's
+# trees in the form of Aligned 75.9 (1.5), the same with another pair's trees 64.9 (1.2). So equal words help there as
+# well, and trees in the same form less. `docs/results.md` has what was tried, and what was not.
