@@ -25,8 +25,6 @@ pytestmark = pytest.mark.usefixtures("workplace")
 ROBERTA = "--bert", str(ROOT / "tests/fixtures/tiny_roberta_hf")
 
 
-# ---- A model in use -----------------------------------------------------------------------------
-
 @pytest.mark.parametrize("args", [of("bert"), of("drrnet"), [*of("ladranet"), *ROBERTA]])
 def test_a_run_in_use(args, trained):
     """It takes tuples, Pairs, Examples; has metrics, also of a group."""
@@ -79,8 +77,6 @@ def test_an_encoder_goes_on_from_a_run(model, trained):
     torch.save(saved | {"encoder": None}, "run/best.pt")
     refused("--bert run/best.pt words", "--bert", "run", out="new", by=run)
 
-
-# ---- Tables -------------------------------------------------------------------------------------
 
 def test_three_classes_with_columns_of_their_own(capsys):
     """Test is read when asked for, perhaps another file. A .csv keeps other columns."""
@@ -148,8 +144,6 @@ def test_a_table_is_labelled_in_parts(trained, monkeypatch, capsys):
         assert stdout.getvalue().splitlines() == whole.splitlines()[:lines]
     assert "-:11:" in capsys.readouterr().err.splitlines()[-1] and not Path("-").exists()
 
-
-# ---- The folder ---------------------------------------------------------------------------------
 
 def test_what_is_damaged_gives_one_line(trained):
     """For each damage to a run, one line names the file. Only plain values are unpickled."""

@@ -28,8 +28,6 @@ pytestmark = pytest.mark.usefixtures("workplace")
 CLIP = torch.nn.utils, "clip_grad_norm_"  # called once a step
 
 
-# ---- Settings -----------------------------------------------------------------------------------
-
 PRETRAINED = {"bert": "base", "optimizer": "adamw", "schedule": "linear", "clip": 10.0}
 SCRATCH = {"lr": 1e-3, "lr_new": 1e-3, "dropout": 0.0, "patience": 0, "precision": "fp32"}
 VISUAL = {"optimizer": "adam", "schedule": "cosine", "patience": 1000}  # section VI-B
@@ -86,8 +84,6 @@ def test_a_mistake_gives_one_line_and_takes_no_folder(args, words):
     assert [*Path("run").rglob("*")] == [thesis.parent, thesis] and not Path("runs").exists()
 
 
-# ---- Optimizer ----------------------------------------------------------------------------------
-
 @given(st.integers(1, 120), st.floats(0, 0.99))
 def test_rate_rises_then_falls_to_zero(total, warmup):
     """Straight, or half a cosine each way: without a jump, an end above 0 or a division by 0."""
@@ -140,8 +136,6 @@ def test_what_a_run_begins_with():
         (rows, columns), top = p.shape, p.abs().max()
         assert (6 / (rows + columns)) ** 0.5 < top <= (6 / (rows / 3 + columns)) ** 0.5
 
-
-# ---- The loop -----------------------------------------------------------------------------------
 
 def loop_of(model):
     """Options of a run whose numbers differ by rounding alone; plain BERT has dropout."""
@@ -247,8 +241,6 @@ def test_a_loss_or_gradient_that_is_not_finite_ends_the_run(place, value, monkey
     assert loaded("run/last.pt")["progress"]["step"] == 3
 
 
-# ---- A method of your own -----------------------------------------------------------------------
-
 def test_a_method_of_your_own():
     page = (ROOT / "docs/own_method.md").read_text("utf-8")
     first, *more = re.findall("^```python\n(.*?)^```", page, re.M | re.S)
@@ -282,8 +274,6 @@ def test_mistakes_of_an_own_class(base, body, words):
     Path("mine.py").write_text(BASES + "\n    ".join(lines) + "\n")
     refused(words, *args, "--model", "mine.py:Mine", by=run)
 
-
-# ---- Cut off and resumed ------------------------------------------------------------------------
 
 PLACES = {  # name -> (function that is interrupted, at which call, seconds between checkpoints)
     "before the first checkpoint": (*CLIP, 2, 300),

@@ -24,8 +24,6 @@ from tasks import FORMS, TASKS, Draw
 answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
 
 
-# ---- check --------------------------------------------------------------------------------------
-
 @pytest.mark.parametrize("name, wrong, words", [
     ("difference_scores", lambda q, k: q.shape[-1] @ k, "q.shape[-1] @ k"),
     ("difference_scores", lambda q, k: q.data.add_(1), "in place"),
@@ -57,7 +55,8 @@ def test_the_pair_by_hand_is_told():
 
 @pytest.mark.parametrize("number", range(1, 8))
 def test_a_pair_by_hand_is_right(number, monkeypatch):
-    """The library's function gives the result by hand, and `check` takes it."""
+    """The library's function gives the result by hand, and `check` takes it. Of lesson 7's rows
+    TreesAlone has all of M but equal words."""
     names, seen = {"__name__": "__main__", "display": print}, []
 
     def check(function, *arguments, gives=()):
@@ -76,6 +75,12 @@ def test_a_pair_by_hand_is_right(number, monkeypatch):
     assert said <= {"", "SystemExit: the training is left out",
                     "NameError: name 'rows' is not defined"}
     assert {*seen} == {name for name, task in TASKS.items() if task.lesson == number}
+    if number == 7:
+        a, b = (SimpleNamespace(parse=parse) for parse in Draw("padding").parses())
+        alone = names["TreesAlone"].prior((), ()).matrix(a, b)
+        same = answers.equal_words(a.parse.words, b.parse.words) == 1
+        M = answers.tree_similarity(a.parse, b.parse)
+        assert (alone == M)[~same].all() and (alone < M)[same].all() and {*alone.flat} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -90,25 +95,10 @@ def test_a_demand(name):
         assert words in judge.judge(name, wrong)
 
 
-# ---- Lessons ------------------------------------------------------------------------------------
-
 def test_notebooks_are_built_from_the_lessons():
     for path in build.LESSONS:
         built = path.with_suffix(".ipynb").read_text("utf-8")
         assert built == build.notebook_of(path.read_text("utf-8")), "python tutorials/build.py"
-
-
-def test_the_rows_of_lesson_7(monkeypatch):
-    """TreesAlone has all of M but equal words."""
-    monkeypatch.setattr(lesson, "MODE", "grade")
-    names = {"__name__": "__main__", "display": print}
-    for cell in grade.read_own(7):
-        grade.run_cell(cell, "the lesson", names)
-    a, b = (SimpleNamespace(parse=parse) for parse in Draw("padding").parses())
-    alone = names["TreesAlone"].prior((), ()).matrix(a, b)
-    same = answers.equal_words(a.parse.words, b.parse.words) == 1
-    M = answers.tree_similarity(a.parse, b.parse)
-    assert (alone == M)[~same].all() and (alone < M)[same].all() and {*alone.flat} == {0, 1, 2}
 
 
 def test_a_verdict_is_of_the_table():
@@ -131,8 +121,6 @@ def test_a_script_stops_with_one_line(code, words, capsys):
     said = capsys.readouterr().err
     assert end.value.code == 2 and re.match(words, said) and said.count("\n") == 1
 
-
-# ---- Hand-ins -----------------------------------------------------------------------------------
 
 HEAD = "from lesson import *\n\nbegin(2)\n\n# %%\n"
 RIGHT = ("def difference_scores(q, k):\n    return (q[..., :, None, :] - k[..., None, :, :]).abs()"
