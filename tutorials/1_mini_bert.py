@@ -7,10 +7,9 @@
 # > "Sentence pairs are packed together into a single sequence." (Devlin et al. 2019, BERT, § 3)
 #
 # All methods of these papers are compared with BERT, and four of them are built into it. In this lesson **you write
-# BERT**, function by function, compare it with the library's, and train it. For each function there is a formula, a
-# pair that you can compute by hand, and a blank `...` in which you write. Then `check` says what is wrong, in the
-# smallest case that shows it. If your function is right, `check` shows the library's lines. Where `guess = ...` stands,
-# guess first. Later lessons take the functions of this one from the library.
+# BERT**, function by function, and train it. Each function has a formula, a pair that you can compute by hand, and a
+# blank `...` in which you write. Then `check` says what is wrong, in the smallest case that shows it, or shows the
+# library's lines. Where `guess = ...` stands, guess first.
 #
 # - A **token** is what the network sees: a word, or a **piece** of a word that is not in its vocabulary.
 # - A **segment** is 0 for tokens of the first sentence and 1 for tokens of the second.
@@ -71,13 +70,11 @@ split_heads = check(split_heads, tokens, 3, gives=[[[0, 1], [6, 7]], [[2, 3], [8
 # $$\mathrm{weight}_{ij} = \frac{e^{s_{ij}}}{\sum_p e^{s_{ip}}} \text{ over the real keys p; padding gets 0}$$
 #
 # Row i holds the scores of query i, one for each key j. By hand: two real keys have the scores 2 and 1. They differ by
-# 1, so the weights are 1 / (1 + e⁻¹) = 0.731 and 0.269. A third key is padding and gets 0, whatever its score is. A
-# second query has the scores 0 and 3, and the weights 0.047 and 0.953. A second pair has no real key: in its rows all
-# weights are 0.
+# 1, so the weights are 1 / (1 + e⁻¹) = 0.731 and 0.269. A third key is padding and gets 0, whatever its score. A second
+# query has the scores 0 and 3, and the weights 0.047 and 0.953. A second pair has no real key: all its weights are 0.
 #
 # Google's code for BERT adds -10,000 to the scores of padding, and then takes the softmax. Suppose that a row has no
-# real key. **Guess**: with Google's code, how much of the weight does padding get, "nothing", "half of it" or "all of
-# it"?
+# real key. **Guess**: with Google's code, how much weight does padding get, "nothing", "half of it" or "all of it"?
 
 # %%
 guess = ...
@@ -85,12 +82,10 @@ guessed(guess, "nothing", "half of it", "all of it")
 print((torch.tensor([0.0, 1, 3]) - 10_000).softmax(-1))
 
 # %% [markdown]
-# All of it: without a real key every score gets the same -10,000, and a softmax does not change when all scores change by
-# the same number.
+# All of it: every score gets the same -10,000, and a softmax does not change if all scores change by one number.
 #
-# **Yours to write.** The first line is given: it gives the mask the shape that the scores need, with or without heads.
-# Scores can be large, so do not use a constant such as -10,000. Take the lowest number of their dtype,
-# `torch.finfo(scores.dtype).min`.
+# **Yours to write.** The first line is given: it gives the mask the shape that scores need. Scores can be large, so
+# take no constant such as -10,000, but the lowest number of their dtype, `torch.finfo(scores.dtype).min`.
 
 # %%
 def attention_weights(scores, mask):
@@ -170,8 +165,7 @@ layer = check(layer, h, mixed, W, norm, W_1, W_2, doubled, gives=[-0.2428, 2.818
 #
 # What enters the first layer is given: a token's vector is the sum of three rows of tables, one for its piece, one for
 # its place 0, 1, 2, ..., one for its segment, and the norm of this sum. The rest of BERT is made of your functions. The
-# library's BERT here has two layers and random weights. With the same weights your hidden states must be the library's,
-# to 10⁻⁶.
+# library's BERT here has two layers and random weights. With the same weights your hidden states must be the library's.
 
 # %%
 def encode(bert, input_ids, segment, mask):
@@ -197,11 +191,10 @@ print(f"{len(bert.layers)} layers, largest difference {(yours - ours)[inputs['ma
 # ## A trained model
 #
 # `MyBert` is the library's attention with your function in its place: so a method of your own is made
-# (docs/own_method.md). Here it is in the first of two layers of a small encoder with 64 numbers for each token, which
-# starts from random weights. It learns synonyms from 800 pairs of toy, a set of made sentences. "The doctor praised
-# Anna in April." and "The physician praised Anna in April." mean the same; with "the lawyer" they do not. Four such
-# sentences make four pairs, two of each label, so no single word gives the label away: 50 % is chance. Training ends
-# when 95 % of its own pairs are right; dev has 120 other pairs.
+# (docs/own_method.md). Here it is in the first of two layers of a small encoder, which starts from random weights. It
+# learns synonyms from 800 pairs of toy, made sentences. "The doctor praised Anna in April." and "The physician praised
+# Anna in April." mean the same; with "the lawyer" they do not. Four such sentences make four pairs, two of each label,
+# so no word gives the label away: 50 % is chance. Training ends when 95 % of the 800 are right; dev has 120 more.
 
 # %%
 class MyBert(SelfAttention):

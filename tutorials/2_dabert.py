@@ -59,9 +59,8 @@ difference_scores = check(difference_scores, two, real, gives=[[[0, 2, 3], [3, 3
 # $$\beta = \|Q-K\| + M \tag{3}$$
 #
 # M is the mask. Divide the differences by √k first, and let `attention_weights(scores, mask)` of lesson 1 do the rest:
-# it masks complete scores (B, H, L, L), and a query without any real key gets 0. By hand: the row of "12" in β / 2 is
-# (0, 1, 1½), and its weights are (0.122, 0.331, 0.547). Padding gets 0. In the second head the row is (0, 2, 3), and
-# values are doubled.
+# it masks complete scores (B, H, L, L), and a query without a real key gets 0. By hand: the row of "12" in β / 2 is (0,
+# 1, 1½), and its weights are (0.122, 0.331, 0.547). Padding gets 0. The second head has (0, 2, 3) and doubled values.
 
 # %%
 def difference_attention(q, k, v, mask):
@@ -93,8 +92,7 @@ difference_attention = check(difference_attention, real, tokens, values, mask, g
 #
 # **A demand.** Write in code what the sentence asks of *any* function f(values, guide) that claims to do it. Your
 # demand is tried with six forms of the first line, the paper's, ours, and nonsense, and must say of each what is so.
-# Values and guides are (L, 4), and f has its own weights: choose arguments, call f as often as you like, compare what
-# comes back.
+# Values and guides are (L, 4), and f has its own weights: choose arguments, call f, compare what comes back.
 
 # %%
 def demand_guide(f):
@@ -136,11 +134,10 @@ guided_attention = check(guided_attention, d, a, real, W_D, W_a, w, gives=(
 # $$\hat d_i = \tanh(W d^*_i + b), \qquad \hat a_i = \tanh(W a^*_i + b)$$
 # $$g_i = \sigma(W_g (\hat d_i \oplus \hat a_i)), \qquad v_i = g_i \hat a_i + (1 - g_i)\, \hat d_i \tag{6}$$
 #
-# The library computes d* and a*, the third line of (5). There is one gate for each token. By hand, two numbers: the W
-# of a* = (ln 2, 5) takes the first number twice, with the bias (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8).
-# The W of d* = (5, ln 3) takes the second number once and twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g =
-# (1.25 ln 3, 0, 1, -¾), the first two numbers for d̂, the gate is σ(ln 3 + 0.6 - 0.6) = ¾, and v = ¾ (0.6, 0.8) + ¼
-# (0.8, 0.976) = (0.65, 0.844).
+# The library computes d* and a*, the third line of (5). A token has one gate. By hand: the W of a* = (ln 2, 5) takes
+# the first number twice, the bias is (0, ln 1.5), so â = (tanh ln 2, tanh ln 3) = (0.6, 0.8). The W of d* = (5, ln 3)
+# takes the second number once and twice: d̂ = (tanh ln 3, tanh ln 9) = (0.8, 0.976). With W_g = (1.25 ln 3, 0, 1, -¾),
+# the first two for d̂, the gate is σ(ln 3 + 0.6 - 0.6) = ¾, and v = ¾ (0.6, 0.8) + ¼ (0.8, 0.976) = (0.65, 0.844).
 
 # %%
 def gated_fusion(sem, other, W_sem, W_other, W_g):
@@ -161,8 +158,7 @@ gated_fusion = check(gated_fusion, a_star, d_star, W_sem, W_other, W_g, gives=([
 # "the filtration gate will incorporate the fusion features and the original features. Otherwise, the fusion information
 # will be filtered out" (§ 2.2). The original features are a_i, so a_i + l_i goes on from the layer. On the page l_i
 # alone goes on. By hand, a = (2, 1) and v = (ln 2, ln 3): W_v v is (ln 3, 0), the second number alone. W_f = (1, -2, 1,
-# 3) of (2, 1, ln 3, 0) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l = (2.45, 1.6), and
-# (0.45, 0.6) on the page.
+# 3) of (2, 1, ln 3, 0) is ln 3, so f = ¾. W_l is as W was for a*: tanh of it is (0.6, 0.8). So a + l = (2.45, 1.6).
 
 # %%
 def filtration_gate(sem, v, W_v, W_l, W_f):

@@ -84,15 +84,13 @@ tree_similarity = check(tree_similarity, a, b, gives=[[1, 2, 0, 2], [0, 0, 4, 0]
 #   \text{ of } j, \text{ if } t_i = t_j \text{ and } r_i = r_j\} \tag{4}$$
 #
 # is on the page, and the braces mean a sum. It has α for each pair of children, whether they match or not. But the text
-# says "a fixed score to the child nodes of matching trigram pair". So we take, with α = 1 and ν = ½ (the paper gives
-# none),
+# says "a fixed score to the child nodes of matching trigram pair". So we take, with α = 1 and ν = ½ (both are ours),
 #
 # $$S(i, j) = \alpha + \nu \sum_{x, y} S(x, y) \text{ if } t_i = t_j \text{ and } r_i = r_j, \text{ else } 0$$
 #
 # By hand: in a and b "exceeded" matches, and its children do not (Apple is nsubj in a, and obj in b): S is 1 there and
 # 0 elsewhere. And a deeper pair, in which "young" is amod of Apple: c = young Apple exceeded company, d = now young
-# Apple exceeded. A leaf, a word without children, has 1: young has 1, Apple 1 + ½ · 1 = 1.5, and exceeded 1 + ½ · 1.5 =
-# 1.75.
+# Apple exceeded. A leaf, a word without children, has 1: young 1, Apple 1 + ½ · 1 = 1.5, exceeded 1 + ½ · 1.5 = 1.75.
 #
 # **Yours to write.** S of the children must be complete before their heads use it, so begin with the deepest words of
 # a. A pair that does not match has S = 0, whatever its children have. Only words are returned, not ROOT.
@@ -127,8 +125,7 @@ assert subgraph_similarity(a, b).tolist() == [[0, 0, 0, 0], [0, 0, 1, 0], [0, 0,
 #         [SEP]     ·   ·  ·    ·   ·  ·    ·
 #         b         ·   Pᵀ Pᵀ   ·   ·  ·    ·
 #
-# By hand, without the logarithm: for Apple of a and company of b, M̃ = 1 + 2 = 3; for Apple and "exceeded" of a, M̃ =
-# 1.
+# By hand, without the logarithm: M̃ = 1 + 2 = 3 for Apple of a and company of b, and 1 for two words of a.
 #
 # Python loops over pairs or tokens would be slow. Index with whole tensors: `prior[batch, i, j]` has all cells at once
 # if batch is (B, 1, 1), i is (B, L, 1) and j is (B, 1, L). Every index must be in range, also where the result is not
@@ -194,8 +191,7 @@ calibrated_attention = check(calibrated_attention, q, keys, values, two, ln_M, g
 
 # %% [markdown]
 # The fusion, Eqs. (7) to (9), is that of lesson 2 in other letters, with its defects: as printed, *all tokens get the
-# same vector* in (7), and l_i takes the place of s_i in (9). With s_i + l_i, f = 0 is plain BERT. The library computes
-# it.
+# same vector* in (7), and l_i takes the place of s_i in (9). The library computes it with s_i + l_i.
 #
 # **What training shows.** DAFA trained on the 800 pairs of toy that ask who did it to whom (lesson 7 has an example;
 # commit f72d590, seeds 0 to 4). It answered 82 to 95 of 100 other pairs rightly, and with all entries of its matrix 0

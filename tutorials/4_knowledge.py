@@ -2,8 +2,7 @@
 # # 4. External knowledge: what a lexicon knows of two words
 #
 # **The question.** "The farmer grows wheat" and "the farmer grows corn" do not mean the same. If training never showed
-# that wheat and corn are two things of one kind, how can a model know it? A lexicon knows it. How can the lexicon tell
-# attention?
+# that wheat and corn are two things of one kind, how can a model know it? How can a lexicon tell attention?
 #
 # > "Can machines learn all the knowledge necessary to perform semantic relevance detection tasks based on this data
 # > alone?" (Li and Yuan, Using External Knowledge, Abstract)
@@ -11,8 +10,7 @@
 # The relations have names: **synonyms** mean the same (sick, ill), **antonyms** mean the opposite (hot, cold). Animal
 # is a **hypernym** of dog, and dog a **hyponym** of animal. Dog and cat, with one hypernym, are **co-hyponyms**. For
 # word i of a and word j of b, a vector k_ij has yes or no for each relation. Eqs. (1) to (4) make a matrix K_prior of
-# these vectors. In Eq. (5) this matrix **calibrates** attention, that is, it changes the weights. The fusion, Eqs. (6)
-# to (8), is that of lessons 2 and 3.
+# these vectors. In Eq. (5) this matrix **calibrates** attention, that is, it changes the weights.
 #
 # | sign | meaning |
 # |---|---|
@@ -56,8 +54,7 @@ assert k.any(-1).tolist() == [[[True, False], [False, False]]] and not k[..., :4
 #
 #     wheat, corn:  2 / 2 + 1 = 2       wheat, rotted:  0       grew, corn:  2 / 2 = 1       grew, rotted:  -2 / 2 = -1
 #
-# G is a matrix over tokens, from lesson 3's `spread_prior`. It is -∞ for two tokens of one sentence, so that they take
-# no part.
+# G is a matrix over tokens, from lesson 3's `spread_prior`. For two tokens of one sentence it is -∞.
 
 # %%
 hidden = torch.tensor([[[2.0, 0, 0, 0], [2, 2, 0, 0], [1, 0, 0, 0], [0, -1, 0, 0]]])
@@ -82,9 +79,8 @@ assert s[0, :2, 2:].tolist() == [[2, 0], [1, -1]]
 # rotted, 0.575 for grew and corn, 0.194 for grew and rotted; the logarithms are -0.216, -0.855, -0.554, -1.640.
 #
 # **Yours to write**, in logarithms, because very small weights would become 0: use `log_softmax` and `torch.logaddexp`.
-# A row without a partner, such as that of [CLS], has only -inf and would become nan, so fill in the lowest finite
-# number before the softmax (`torch.finfo`, as in lesson 1). In the end, ln K_prior is -inf where the scores are -inf,
-# and c of a token without a partner is 0.
+# A row without a partner, as that of [CLS], has only -inf and would be nan, so fill in the lowest finite number before
+# the softmax (`torch.finfo`, as in lesson 1). ln K_prior is -inf where scores are, and c is 0 without a partner.
 
 # %%
 def co_attention(hidden, scores):
@@ -104,8 +100,7 @@ assert_close(context[0, 0], torch.tensor([0.8808, -0.1192, 0, 0]), atol=1e-4, rt
 # $$O_{sem} = \mathrm{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V, \qquad
 #   O_{knw} = \mathrm{softmax}\left(\frac{Q K^\top \odot K_{prior}}{\sqrt{d_k}}\right) V \tag{5}$$
 #
-# § 3.2 says of a relation that it "boosts the attention score for word pairs possessing a known semantic relationship,
-# promoting their alignment".
+# § 3.2 says of a relation that it "boosts the attention score for word pairs possessing a known semantic relationship".
 #
 # **The page** fails twice. If a score is *negative*, a larger entry makes its weight smaller, as in lesson 3. And rows
 # of ω^A sum to 1, so the entries of K_prior have the mean **(1/n + 1/m)/2**, far below 1: *every* score between the

@@ -28,8 +28,7 @@ begin(5)
 two = torch.tensor([[True, True, False]])
 
 # %% [markdown]
-# The first reading, Eqs. (1) to (3), is the library's: h_i is [h; x] of the top GRU, 0 at padding, and a weighted sum of
-# all h_i is a sentence as one vector.
+# The first reading, Eqs. (1) to (3), is the library's. A weighted sum of all h_i is a sentence as one vector.
 #
 # ## Choosing one word: Eqs. (5) and (6)
 #
@@ -64,8 +63,7 @@ assert choose(states, keys, two, 0 * clue, w_d, 200.0)[1].tolist() == [[1, 0, 0]
 # **"An arbitrarily big value"** is β in the paper. Eq. (5) takes the largest score, by an operation that "has no
 # derivative" (§ IV-C), and Eq. (6) should mend that. But with β = 10⁸ the softmax *is* an arg-max in float32: its
 # weights p are exactly 1 and 0, so its slope β p (1 - p) is 0, and the choice never learns. Our β is 200: of two words
-# with the scores 0.78 and 0.80 the second has the weight 0.982, and the slope is 3.5. With β = 1 the choice would learn,
-# but read all words alike.
+# with the scores 0.78 and 0.80 the second has the weight 0.982, and the slope is 3.5. β = 1 would read all words alike.
 #
 # ## Reading again: Eq. (4)
 #

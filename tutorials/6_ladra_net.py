@@ -10,8 +10,7 @@
 #
 # **Local structure** is the paper's word for a word's neighbours. Two small **CNNs**, networks that see a few tokens at
 # a time, make vectors of phrases. **Coverage** is a number for each token: how much of it is left to be read. A
-# **reader** chooses one token, or one phrase, at each step. The pair is packed as for BERT (lesson 1) and read as one
-# sequence.
+# **reader** chooses one token, or one phrase, at each step. The pair is packed as for BERT (lesson 1).
 #
 # | sign | meaning |
 # |---|---|
@@ -37,8 +36,8 @@ begin(6)
 #
 # "k denotes the kernel size", 2 or 3, says the page. But two layers of kernel 2 do not see 2k + 1 = 5 tokens. Two
 # layers of kernel K see 2k + 1 tokens with k = K - 1, if the padding that is left over goes *right in the first layer
-# and left in the second*. By hand, kernel 2, padding and the tokens 1, -4, 3. The first layer has the weights 1 and 2
-# and the bias 1, the second 1 and 3:
+# and left in the second*. By hand, kernel 2, padding and the tokens 1, -4, 3. The first layer has the weights 1, 2 and
+# the bias 1, the second 1, 3:
 #
 #     first layer     1 - 8 + 1 → 0     -4 + 6 + 1 = 3     3 + 0 + 1 = 4        each with its right neighbour, then ReLU
 #     second layer    0 + 3 · 0 = 0      0 + 3 · 3 = 9     3 + 3 · 4 = 15       each with its left neighbour
@@ -80,8 +79,7 @@ phrase_cnn = check(phrase_cnn, tokens, last_three, first, second, gives=[0, 0, 9
 # $$c_0 = 1, \qquad c_t = c_{t-1} - \bar m_t / \phi, \qquad \phi = T\, \sigma(W_\phi A)$$
 #
 # c is how much of a token is left, φ how often it may be read: T = 5 and σ(0) = ½ make φ = 2.5. (σ(x) is 1 / (1 + e⁻ˣ);
-# "clue" is lesson 5's.) Each choice takes m̄ / φ away from the token, so its score falls and another token wins. This
-# is the plan of the page.
+# "clue" is lesson 5's.) Each choice takes m̄ / φ away from the token, so its score falls and another token wins.
 #
 # **The page.** m̄ is c times a *score* m, which may be negative, and of any size. Each step multiplies c by 1 - m/φ,
 # whether the token is read or not. For m = -1 and φ = 2 this is 1.5: c grows. For m = 3 φ it is -2, and c is 1, -2, 4,

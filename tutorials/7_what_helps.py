@@ -60,10 +60,9 @@ equal_words = check(equal_words, a, b, gives=[[1, 0, 0], [0, 0, 0], [0, 0, 0], [
 # ## Which part?
 #
 # Five rows, three seeds each, at most thirty epochs, until 95 % of the training pairs are right. Two rows are **DAFA's
-# own form** with a part of its matrix, and all else as it is, gates too: `TreesAlone` compares heads and relations, and
-# does not say which words are equal (what two equal words add in Eq. (1) is subtracted again; Eqs. (4), (5) are left
-# out); `EqualWordsAlone` has your matrix, with 4 where words are equal, as Eq. (1) gives to two equal roots. The last
-# row is **another form**, Aligned.
+# own form** with a part of its matrix, and all else as it is, gates too: `TreesAlone` compares heads and relations
+# (what two equal words add in Eq. (1) is subtracted again; Eqs. (4), (5) are left out); `EqualWordsAlone` has your
+# matrix, with 4 where words are equal, as Eq. (1) gives to two equal roots. The last row, Aligned, is **another form**.
 #
 # Say before you look *when a part carries the gain*, that is, the mean of DAFA less the mean of plain BERT. We say: a
 # part carries it if this part alone has at least half of it **with each of the three seeds**, and does not if it has
@@ -110,8 +109,7 @@ print(f"By this table, what carries the gain is: {said}. You guessed: {'nothing'
 # **Why the control matters.** Until then this lesson had no row "equal words". It had Aligned, which has nothing but
 # equal words and is as good as all of DAFA, and TreesAlone, which is worse. We wrote: "equal words carry DAFA's gain".
 # But Aligned is *another form*: its factor, its heads, its gates and its new weights are others, too. What is true:
-# something with equal words and no tree can do what DAFA does here. That is enough to doubt that trees are needed. It
-# does not say which part of DAFA does the work.
+# something with equal words and no tree can do what DAFA does here. It does not say which part of DAFA does the work.
 #
 # **What it does not show** is what happens elsewhere. The pairs of PAWS share their words. With a pre-trained encoder
 # and ten seeds accuracy on its test pairs was (mean and deviation): plain BERT 72.4 (5.4), Aligned 82.8 (0.4), DAFA's

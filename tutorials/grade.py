@@ -42,8 +42,6 @@ WATCHED = {path.stem for folder in (HERE, HERE.parent) for path in folder.glob("
 NAMING = {ast.Attribute: "attr", ast.ImportFrom: "module", ast.alias: "name"}   # where a name stands
 
 
-# ---- What was handed in -------------------------------------------------------------------------
-
 def read_cells(path):
     """The number of the lesson in a .py or .ipynb, and its cells, without what only Jupyter has
     (!ls, name?). Raises ValueError, which says what the file is instead."""
@@ -87,8 +85,6 @@ def remark_on(number, cells):
              if name.split(".")[0] in WATCHED and name not in known]
     return f"look: it names {', '.join(looks[:5])}" if looks else ""
 
-
-# ---- The process of a hand-in -------------------------------------------------------------------
 
 def run_cell(cell, title, names):
     """Runs a cell. Returns: the error in one line, or ""."""
@@ -180,8 +176,6 @@ def grade(number, cells):
     most = sum(TASKS[name].points for name in won)
     return won, [f"{sum(won.values())} of {most} points", "", *lines, *failed]
 
-
-# ---- What is written ----------------------------------------------------------------------------
 
 def write_table(path, rows):
     """Writes points.csv, with the sum of each student. Of two hand-ins of a lesson the better one

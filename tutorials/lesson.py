@@ -64,8 +64,6 @@ def fixed(rows, bias=None):
     return layer
 
 
-# ---- Guesses and check --------------------------------------------------------------------------
-
 def guessed(guess, *choices):
     """Stops if the guess is not one of the choices. A number may be text."""
     if str(guess) not in map(str, choices) and not MODE:
@@ -98,8 +96,6 @@ def check(function, *by_hand, gives=()):
           f"{inspect.getsource(library)}")
     return function
 
-
-# ---- Training -----------------------------------------------------------------------------------
 
 def train_on(group, model, **given):
     """Trains a small model on the 800 pairs of a group of toy, until 95 % of them are right, for 30

@@ -36,8 +36,6 @@ class Task(NamedTuple):
     cases: tuple = CASES
 
 
-# ---- Arguments ----------------------------------------------------------------------------------
-
 class Draw:
     """Random arguments for one case. Each axis has another size, so that no two look alike."""
 
@@ -197,8 +195,6 @@ FORMS = {
         "the opposite": (lambda s, M: (s - M.log()).softmax(-1), False),
         "the repair that adds the matrix": (lambda s, M: (s + M).softmax(-1), True)}}
 
-
-# ---- The functions ------------------------------------------------------------------------------
 
 TASKS = {task.right.__name__: task for task in (
     Task(1, 1, split_heads, lambda d: [d.states(), H]),
