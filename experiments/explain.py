@@ -10,9 +10,9 @@ on this machine alone, until Ctrl-C.
 Left out: other layers and heads, and what else a model notes (`run.explain`, `recording`).
 """
 import hashlib
-import html
 import re
 import sys
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -67,24 +67,7 @@ def how_often_right(run):
     return f"On pairs that it was not trained on, {right}."
 
 
-def answers_without(run, pair):
-    """[(how, Prediction)] of a pair (a, b): without each part of the method."""
-    known = getattr(run.reader.prior, "known", "")
-    return [(CHANGES.get(name, f"without {known}"), run.predict([pair], change)[0])
-            for name, change in run.changes().items()]
-
-
 # ---- What the model saw -------------------------------------------------------------------------
-
-def own_words(words, others):
-    """A bool for each word: do the others lack it, up to case?
-
-    >>> own_words(["The", "cat", "saw", "the", "dog"], ["the", "dog", "slept"])
-    [False, True, True, False, False]
-    """
-    known = {word.casefold() for word in others}
-    return [word.casefold() not in known for word in words]
-
 
 def between_words(weights, segment, word, n, m):
     """How much words of a and b look at each other, (n, m): the mean of both directions. The pieces
@@ -115,29 +98,23 @@ def links_of(run, trace, segment, word, n, m):
                     f"attention in layer {run.shown_layer()}.")
 
 
-def attention_map(run, trace, segment, word):
-    """(title, shares (L, L)) of the head that looks most at the other sentence."""
+def heat_map(run, trace, segment, word, pieces):
+    """HTML of the attention (L, L) of the head that looks most at the other sentence. Twice the
+    shade is four times the share. segment, word: (L,), see between_words. pieces: L texts.
+    """
     name = next(name for name in ("calibrated", "difference", "attention") if name in trace)
     kind = "Attention" if name == "attention" else f"{name.capitalize()} attention"
     cross = (segment[:, None] != segment) & (word[:, None] >= 0) & (word >= 0)
     head = int((trace[name][0] * cross).sum((1, 2)).argmax())
     title = (f"{kind} in layer {run.shown_layer()}, head {head}, which looks most at the other "
              "sentence: how much a row takes from a column, in hundredths")
-    return title, trace[name][0, head]
+    shares = trace[name][0, head]
+    shades = np.rint(SHADES * np.sqrt(shares / max(shares.max(), 1e-9))).astype(int)
+    rows = [[piece, *(f"{100 * x:.0f}" for x in row)] for piece, row in zip(pieces, shares)]
+    return f"<section>{table([['', *pieces], *rows], title, shades)}</section>\n"
 
 
 # ---- Drawings and tables ------------------------------------------------------------------------
-
-def legal_text(text):
-    """The text with U+FFFD for each character that XML forbids."""
-    return re.sub("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd",
-                  str(text))
-
-
-def escape(text):
-    """The text as HTML, which may stand anywhere in a page."""
-    return html.escape(legal_text(text))
-
 
 def drawn_links(values):
     """[(i, j, share)] of the lines that `draw_pair` draws, the thin ones first: the largest number
@@ -153,19 +130,18 @@ def drawn_links(values):
 
 
 def draw_pair(words, values):
-    """SVG text: words of a at the left, of b at the right, joined by lines; own words are marked.
+    """SVG text: words of a at the left, of b at the right, joined by lines. A word is marked as own
+    that the other sentence lacks, up to case.
 
     words: two lists, of n and m. values: (n, m), the width of a line.
     """
-    shown, parts = [[legal_text(word)[:LONGEST] for word in own] for own in words], []
-    wide = [10 + 10 * max(map(len, own)) for own in shown]
-    marks = own_words(*words), own_words(*words[::-1])
-    for x, anchor, own, marked in zip((wide[0] - 6, wide[0] + GAP + 6), ("end", "start"), shown,
-                                      marks):
-        for i, word in enumerate(own):
-            kind = "word own" if marked[i] else "word"
-            parts.append(draw_text(x, i * STEP + 20, word, kind, anchor))
+    known, parts = [{word.casefold() for word in own} for own in words], []
+    wide = [10 + 10 * max(len(word[:LONGEST]) for word in own) for own in words]
     left, right = wide[0], wide[0] + GAP
+    for side, x, anchor in ((0, left - 6, "end"), (1, right + 6, "start")):
+        for i, word in enumerate(words[side]):
+            kind = "word" if word.casefold() in known[1 - side] else "word own"
+            parts.append(draw_text(x, i * STEP + 20, word[:LONGEST], kind, anchor))
     for i, j, share in drawn_links(values):
         y, to, half = i * STEP + 15, j * STEP + 15, (left + right) / 2
         title = f"{values[i, j]:.1f}: {words[0][i]}, {words[1][j]}"
@@ -194,13 +170,6 @@ def table(rows, caption, shades=None):
             f'<thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>')
 
 
-def heat_map(title, pieces, shares):
-    """HTML of shares (L, L) in hundredths. Twice the shade is four times the share."""
-    shades = np.rint(SHADES * np.sqrt(shares / max(shares.max(), 1e-9))).astype(int)
-    rows = [[piece, *(f"{100 * x:.0f}" for x in row)] for piece, row in zip(pieces, shares)]
-    return f"<section>{table([['', *pieces], *rows], title, shades)}</section>\n"
-
-
 # ---- The page -----------------------------------------------------------------------------------
 
 def form(a, b):
@@ -211,10 +180,11 @@ def form(a, b):
 
 
 def page(title, *parts):
-    """The whole document. parts: HTML."""
-    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
+    """The whole document, with U+FFFD for each character that XML forbids. parts: HTML."""
+    text = (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/><meta name="viewport" '
             f'content="width=device-width, initial-scale=1"/><title>{escape(title)}</title>'
             f'<style>{STYLE}</style></head>\n<body><main>{"".join(parts)}</main></body></html>\n')
+    return re.sub("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
 
 
 def draw_seen(run, a, b):
@@ -234,8 +204,7 @@ def draw_seen(run, a, b):
             a, spans_a, b, spans_b, run.settings.max_length))  # with words for plain BERT, too
         values, note = links_of(run, trace, segment, word, *map(len, words))
         notes.append(note)
-        title, shares = attention_map(run, trace, segment, word)
-        heat = heat_map(title, run.reader.tokenizer.pieces(ids.tolist()), shares)
+        heat = heat_map(run, trace, segment, word, run.reader.tokenizer.pieces(ids.tolist()))
     return prediction, (f'<figure><div class="box">{draw_pair(words, values)}</div>'
                         f"<figcaption>{escape(' '.join(notes))}</figcaption></figure>"), heat
 
@@ -246,8 +215,12 @@ def explain_pair(run, a, b, top=""):
     said, lines = verdict(prediction), [how_often_right(run)]
     if run.examples([(a, b)]).lengths == [run.settings.max_length]:
         lines.append(f"The pair fills --max-length {run.settings.max_length}.")
-    rows = [["this pair", *(run.task.labels or ["score"])]]
-    for how, (answer, probabilities) in [("as it is", prediction), *answers_without(run, (a, b))]:
+    rows, answers = [["this pair", *(run.task.labels or ["score"])]], {"as it is": prediction}
+    for name, change in run.changes().items():
+        if name == "no prior":
+            name = f"without {run.reader.prior.known}"
+        answers[CHANGES.get(name, name)] = run.predict([(a, b)], change)[0]
+    for how, (answer, probabilities) in answers.items():
         if answer != prediction.answer and probabilities:
             lines.append(f"{how[0].upper()}{how[1:]} it would say “{answer}”.")
         shares = [f"{100 * share:.1f} %" for share in (probabilities or {}).values()]

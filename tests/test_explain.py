@@ -104,7 +104,7 @@ def test_a_method_and_labels_of_ones_own(trained, capsys):
     saved = loaded(path := trained(*own, *ONCE) / "best.pt")
     saved["task"] |= {"labels": ("a\x1b[2J", "b"), "positive": "b"}
     torch.save(saved, path)
-    root = explained("the good dog", "a dog", *own)
+    root = explained("the good dog", "a Dog", *own)
     assert "Because of begin alike" in text_of(root) and "\x1b" not in capsys.readouterr().out
     assert [row[0] for row in tables(root)[0][1:]] == [
         "as it is", "without begin alike", "with plain attention"]
