@@ -1,13 +1,14 @@
 """How long a training step and the answer to one pair take, each row beside plain BERT.
 
     python -m experiments.bench
-    python -m experiments.bench --encoder base --task mrpc --models dafa "dafa --layers all"
+    python -m experiments.bench --bert FOLDER --task mrpc --models dafa "dafa --layers all"
 
-A row is a method, perhaps with options of train.py; beside --models they are of all rows. Weights
-are random: only their shapes matter here. The rows take turns, so that a busy machine slows all
-rows alike. A step is forward, backward, clip and optimizer, on a batch that is ready. The time of a
-new pair includes its parse and its look-up in the lexicon, if the method needs them. Times are
-medians (with quartiles); a ratio is the median of the ratios to plain BERT in the same turn.
+A row is a method, perhaps with options of train.py; beside --models they are of all rows. Without
+--bert the encoder has the shape of all-MiniLM-L6-v2, and random weights. The rows take turns, so
+that a busy machine slows all rows alike. A step is forward, backward, clip and optimizer, on a
+batch that is ready. The time of a new pair includes its parse and its look-up in the lexicon, if
+the method needs them. Times are medians (with quartiles); a ratio is the median of the ratios to
+plain BERT in the same turn.
 """
 import statistics
 import sys
@@ -27,20 +28,18 @@ from support.options import Arguments, run_command
 from support.pairs import loss_sum
 from support.summary import align_columns
 
-ENCODERS = {
-    "6-layer": dict(hidden_size=384, num_layers=6, num_heads=12, intermediate_size=1536),
-    "base": dict(hidden_size=768, num_layers=12, num_heads=12, intermediate_size=3072)}
+SIZES = dict(hidden_size=384, num_layers=6, num_heads=12, intermediate_size=1536)
 READ = 100  # tokenizer, tf-idf and words are learned from this many pairs
 
 
-def make_run(row, task, pairs, sizes, options):
-    """An untrained run of a row. sizes: of its encoder. options: of train.py, for all rows."""
+def make_run(row, task, pairs, options):
+    """An untrained run of a row. options: of train.py, for all rows."""
     given = {"bert": "scratch"} | options | read_value("model", row)
     if Settings(model=given["model"]).reads_words:
         del given["bert"]
     settings, recipe = read_options(given)
     splits = {"train": pairs[:READ], "dev": pairs[:0]}
-    return new_run(settings, recipe, Path(), task, splits, **sizes)[0]
+    return new_run(settings, recipe, Path(), task, splits, **SIZES)[0]
 
 
 def step_of(run, pairs):
@@ -87,19 +86,17 @@ def main(argv=None):
     parser = Arguments("python -m experiments.bench", __doc__)
     parser.add_argument("--models", nargs="+", metavar="ROW", default=[*METHODS],
                         help="methods, each with options of train.py (default: all)")
-    parser.add_argument("--encoder", choices=ENCODERS, default="6-layer", help="its size")
     parser.add_argument("--repeats", type=int, default=5, help="turns of each row")
     add_options(parser)
     options = {"task": "toy", "dropout": 0.1, "batch_size": 32} | parser.parse(argv)
-    rows, encoder, repeats = (options.pop(name) for name in ("models", "encoder", "repeats"))
+    rows, repeats = options.pop("models"), options.pop("repeats")
     settings, recipe = read_options(options)
     machine.prepare_device(recipe.device)
     with machine.torch_session(options):
         (task, splits), size = load_pairs(settings), recipe.batch_size
         pairs = splits["train"]
-        runs = {row: make_run(row, task, pairs, ENCODERS[encoder], options)
-                for row in dict.fromkeys(["bert", *rows])}
-        print(f"{encoder}, {recipe.precision}, {task.name}, medians of {repeats} (quartiles), "
+        runs = {row: make_run(row, task, pairs, options) for row in dict.fromkeys(["bert", *rows])}
+        print(f"{recipe.precision}, {task.name}, medians of {repeats} (quartiles), "
               f"{machine.versions(recipe.device)}\n")
         steps = {row: step_of(run, pairs[:size]) for row, run in runs.items()}
         # each call answers the next pair; of toy, one of the four pairs of a square

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def test_the_table(monkeypatch, capsys):
-    monkeypatch.setitem(bench.ENCODERS, "6-layer", dict(hidden_size=8, num_heads=2))
+    monkeypatch.setattr(bench, "SIZES", dict(hidden_size=8, num_heads=2))
     half = "dafa --layers all --without fusion"
     bench.main(["--models", half, "drrnet", *"--repeats 2 --batch-size 3 --device cpu".split()])
     rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()[3:]]
