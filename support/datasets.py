@@ -99,8 +99,7 @@ class Source:
     mend: Callable = list                # function: fields of a row as published -> fields to read
     cut: Callable | None = None          # function, see above
     block: int = 1                       # see Task
-    sizes: tuple = ()                    # published pairs of each split, after the cut
-    our_sizes: tuple = ()                # the same, where docs/data.md says what we cut ourselves
+    sizes: tuple = ()                    # pairs of each split, after the cut; docs/data.md, too
 
 
 # ---- The sources --------------------------------------------------------------------------------
@@ -176,8 +175,7 @@ SOURCES = {
         spelled={f"({n},{gap}6)": label for n, label in enumerate(VOTES) for gap in ("", " ")},
         mend=lambda fields: fields[:3], cut=cut_by_draw,
         sizes=(40_090, 2110, 9334)),
-    "paws": Source(splits=TABLES, labels=("0", "1"), sizes=(49_401, 8000, 8000),
-                   our_sizes=(7000, 1000, 8000)),
+    "paws": Source(splits=TABLES, labels=("0", "1"), sizes=(7000, 1000, 8000)),
     "med": Source(splits={"train": "MED.tsv"}, columns=("sentence1", "sentence2", "gold_label"),
                   labels=("entailment", "neutral"), cut=cut_by_sentence, sizes=(4299, 541, 542)),
 }
@@ -206,9 +204,9 @@ def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     lacking = [split for split, pairs in splits.items() if not pairs]
     refuse(lacking, f"{folder}: no pairs for {', '.join(lacking)}; get the files again")
     sizes = [*map(len, splits.values())]
-    less = [f"{split} has {size:,} pairs, published {published:,}"
-            for split, size, published in zip(splits, sizes, source.sizes) if size < published]
-    if less and tuple(sizes) != source.our_sizes:
+    less = [f"{split} has {size:,} of {known:,} pairs"
+            for split, size, known in zip(splits, sizes, source.sizes) if size < known]
+    if less:
         tell(f"{folder}: {'; '.join(less)}: if these are not cuts of your own, get the files again")
     return Task(name, source.labels, source.metrics, source.selection, source.block), splits
 

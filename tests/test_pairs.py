@@ -168,7 +168,7 @@ def test_a_data_set_that_is_cut_off(tmp_path, capsys):
     publish(tmp_path, "stsb")
     load_task("stsb", tmp_path)
     told = capsys.readouterr().out
-    assert told.startswith(f"{tmp_path}/stsb: train has 2 pairs, published 5,749; dev has 2 pairs")
+    assert told.startswith(f"{tmp_path}/stsb: train has 2 of 5,749 pairs; dev has 2 of")
     for task, name, text, message in (
             ("mrpc", "mrpc_dev_ids.tsv", "21\t22\n22\t21\n", "1 are not there"),
             ("sick", "SICK.txt", SICK + "1\tA\tB\tNEUTRAL\t3\tTRAIN\n", "pairs for dev, test"),
