@@ -144,32 +144,30 @@ def draw_run(events, metric, best_epoch):
         means.append((steps[-1], sum(values) / len(values)))
     epochs = [event for event in events if metric in event]
     results = [(event["epoch"], 100 * event[metric]) for event in epochs]
-    right = 2 * LEFT + WIDE + 20
+    result = f"{epochs[0]['split']} {metric}"
     parts = [*draw_panel("training loss", "step", means, LEFT),
-             *draw_panel(f"{epochs[0]['split']} {metric}", "epoch", results, right)]
-    for (epoch, _), (x, y) in zip(results, place_points(results, right)):
-        kind = "mark" if epoch == best_epoch else "mark open"
-        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
+             *draw_panel(result, "epoch", results, 2 * LEFT + WIDE + 20, best_epoch)]
     return svg_page(2 * (LEFT + WIDE) + 40, TOP + HIGH + 40, parts)
 
 
-def draw_panel(title, axis, points, left):
-    """SVG elements: one curve, its title, and the smallest and largest number on each axis."""
+def draw_panel(title, axis, points, left, best=None):
+    """SVG elements: one curve, its title, and the smallest and largest number on each axis. With
+    `best` each of the points (x, y) is a dot, the one at x = best filled. left: pixels to its left.
+    """
     bottom, (columns, rows) = TOP + HIGH, zip(*points)
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in place_points(points, left))
+    wide, tall = columns[-1] - columns[0] or 1, max(rows) - min(rows) or 1
+    places = [(left + WIDE * (x - columns[0]) / wide, TOP + HIGH * (max(rows) - y) / tall)
+              for x, y in points]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [draw_text(left, TOP - 16, title, "title"),
              draw_line(left, bottom, left + WIDE, bottom, "zero"),
              draw_line(left, TOP, left + WIDE, TOP, "grid")]
     for y, value in ((TOP, max(rows)), (bottom, min(rows))):
         parts.append(draw_text(left - 8, y + 5, f"{value:.3g}", "soft", "end"))
-    return [*parts, draw_text(left, bottom + 20, f"{axis} {columns[0]}", "soft"),
-            draw_text(left + WIDE, bottom + 20, f"{columns[-1]}", "soft", "end"),
-            f'<polyline class="curve" points="{path}"/>']
-
-
-def place_points(points, left):
-    """Points (x, y) as places in a panel: a list of (pixels from the left, pixels from the top)."""
-    first, last, rows = points[0][0], points[-1][0], [y for _, y in points]
-    low, high = min(rows), max(rows)
-    wide, tall = last - first or 1, high - low or 1
-    return [(left + WIDE * (x - first) / wide, TOP + HIGH * (high - y) / tall) for x, y in points]
+    parts += [draw_text(left, bottom + 20, f"{axis} {columns[0]}", "soft"),
+              draw_text(left + WIDE, bottom + 20, f"{columns[-1]}", "soft", "end"),
+              f'<polyline class="curve" points="{path}"/>']
+    for column, (x, y) in zip(columns, places if best else ()):
+        kind = "mark" if column == best else "mark open"
+        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
+    return parts
