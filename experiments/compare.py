@@ -158,15 +158,14 @@ def run_group(folder, members, test, command):
 
 def read_scores(places):
     """The runs in files such as scores.json, or in the folders of groups: a list of dicts."""
-    found = []
-    for place in places:
-        path = Path(place, "scores.json") if Path(place).is_dir() else Path(place)
-        content = read_json(path)
-        with expecting(path, "the scores of a group", "it is damaged, or made by other code"):
-            table_of(content["runs"])
-        found += content["runs"]
-    refuse(len({Path(place).resolve() for place in places}) < len(places), "--show: a group is "
-           "named twice, so that each of its seeds would count twice; name it once")
+    found, files = [], [Path(x, "scores.json") if Path(x).is_dir() else Path(x) for x in places]
+    refuse(len({file.resolve() for file in files}) < len(files), "--show: a group is named twice, "
+           "so that each of its seeds would count twice; name it once")
+    for file in files:
+        runs = read_json(file).get("runs")
+        with expecting(file, "the scores of a group", "it is damaged, or made by other code"):
+            table_of(runs)
+        found += runs
     return found
 
 
@@ -174,22 +173,21 @@ def table_of(found):
     """dict row -> (set, split) -> [score of each run]: the first metric of test, or else of dev."""
     table = {}
     for run in found:
-        metrics = run["metrics"]
-        tests = [split for split in metrics if split.startswith("test")]
-        split = [*tests, run.get("selection_split", [*metrics][-1])][0]
+        tests = [split for split in run["metrics"] if split.startswith("test")]
+        split = [*tests, *run["metrics"]][0]  # the split that chose the epoch comes first
         columns = table.setdefault(run["row"], {})
-        score = float(next(iter(metrics[split].values())))
+        score = float(next(iter(run["metrics"][split].values())))
         columns.setdefault((run["set"], split), []).append(score)
     return table
 
 
 def changed_by(found):
-    """dict row -> the mean share of dev's answers that change without the row's method."""
+    """dict row -> [share of dev's answers that change without the method, of each run]."""
     shares = {}
     for run in found:
         for change in run.get("answers", {}).keys() & WITHOUT:
             shares.setdefault(run["row"], []).append(run["answers"][change])
-    return {row: statistics.fmean(values) for row, values in shares.items()}
+    return shares
 
 
 # ---- Differences --------------------------------------------------------------------------------
@@ -267,9 +265,8 @@ def changes_from(table, against):
 # ---- The table ----------------------------------------------------------------------------------
 
 def percent(values):
-    """100 times the mean of values, and (standard deviation) where there are several values."""
-    deviation = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
-    return f"{100 * statistics.fmean(values):.1f}{deviation}" if values else ""
+    """100 times the mean of values, "" of none."""
+    return f"{100 * statistics.fmean(values):.1f}" if values else ""
 
 
 def points(change):
@@ -298,14 +295,16 @@ def table_text(found, against=None):
         titles, split = [name for name, _ in columns], columns[0][1]
     lines = [[split, *titles, "difference", "p", "changed"]]
     for row, scores in table.items():
-        cells = [percent(scores.get(column, [])).split(" ")[0] for column in columns]
+        cells = [percent(scores.get(column)) for column in columns]
         if len(columns) == 1:
-            values = scores[columns[0]]
-            ends = f"{100 * min(values):.1f}-{100 * max(values):.1f}"
-            cells = [percent(values), ends if len(values) > 1 else ""]
+            values, ends = scores[columns[0]], ""
+            if len(values) > 1:
+                cells[0] += f" ({100 * statistics.stdev(values):.1f})"
+                ends = f"{100 * min(values):.1f}-{100 * max(values):.1f}"
+            cells.append(ends)
         change = changes.get(row)
         cells += [points(change), as_p(change.p)] if change else ["", ""]
-        lines.append([row, *cells, percent([changed[row]] if row in changed else [])])
+        lines.append([row, *cells, percent(changed.get(row))])
     notes = []
     if changes:
         notes.append(f"Difference from {against} (95 % interval). p: exact ranks, Holm for "
@@ -346,8 +345,7 @@ def make_axis(values, start, end):
 
 def draw_rows(found, against):
     """SVG text of the differences from the row `against`: for each row a dot a seed, a bar for the
-    mean, a line for the 95 % interval. Over several columns a dot is the mean of their differences,
-    and there is none where the columns have different numbers of runs.
+    mean, a line for the 95 % interval. Over several columns a dot is the mean of their differences.
     """
     table = table_of(found)
     (changes, _), base, dots = changes_from(table, against), table[against], {}
@@ -355,8 +353,7 @@ def draw_rows(found, against):
     for row in changes:
         columns = [[100 * (x - statistics.fmean(base[column])) for x in scores]
                    for column, scores in table[row].items()]
-        alike = len({*map(len, columns)}) == 1
-        dots[row] = [statistics.fmean(seed) for seed in zip(*columns)] if alike else []
+        dots[row] = [statistics.fmean(seed) for seed in zip(*columns)]
     ends = [100 * x for change in changes.values() for x in (change.low, change.high)]
     left, bottom = 24 + 7 * max(map(len, table)), 34 + 30 * len(changes)  # a letter: 7 pixels
     right = left + 240
