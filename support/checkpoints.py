@@ -262,14 +262,17 @@ def add_words(tokenizer, path, settings):
 SKIPPED = re.compile(  # optimizer slots and buffers; heads
     r"(.*\.)?(adam_[mv]|global_step|position_ids|token_type_ids)$"
     r"|(cls|classifier|lm_head)\.|output_(weights|bias)$")
-RENAMES = (  # in this order
-    (r"/", "."), (r"^(bert|roberta)\.", ""), (r"\.(kernel|gamma)$", ".weight"),
-    (r"\.beta$", ".bias"), (r"_embeddings$", "_embeddings.weight"),
-    (r"token_type_emb", "segment_emb"), (r"_embeddings\.", "."),
-    (r"^encoder\.layer[._]", "layers."), (r"LayerNorm", "norm"), (r"\.self\.", "."),
-    (r"attention\.output\.dense", "attention_output"),
-    (r"attention\.output\.norm", "attention_norm"), (r"\.output\.norm", ".output_norm"),
-    (r"\.dense\.", "."))
+MODULES = {  # name of a module in bert_min.Bert -> Hugging Face's, both without a layer's number
+    "embeddings.word": "embeddings.word_embeddings",
+    "embeddings.position": "embeddings.position_embeddings",
+    "embeddings.segment": "embeddings.token_type_embeddings",
+    "embeddings.norm": "embeddings.LayerNorm", "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key", "attention.value": "attention.self.value",
+    "attention_output": "attention.output.dense", "attention_norm": "attention.output.LayerNorm",
+    "intermediate": "intermediate.dense", "output": "output.dense",
+    "output_norm": "output.LayerNorm", "pooler": "pooler.dense"}
+OURS = {theirs: ours for ours, theirs in MODULES.items()}
+KINDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "": "weight"}  # -> ours
 
 
 def our_name(name):
@@ -278,9 +281,23 @@ def our_name(name):
     >>> our_name("bert/encoder/layer_0/attention/output/LayerNorm/gamma")
     'layers.0.attention_norm.weight'
     """
-    for pattern, replacement in RENAMES:
-        name = re.sub(pattern, replacement, name)
-    return None if SKIPPED.match(name) else name
+    name = re.sub(r"^(bert|roberta)\.", "", name.replace("/", "."))
+    if SKIPPED.match(name):
+        return None
+    name = re.sub(r"^encoder\.layer[._](\d+)", r"layers.\1", name)
+    layer, module, kind = re.fullmatch(
+        r"(layers\.\d+\.|)(.*?)\.?(weight|bias|kernel|gamma|beta|)", name, re.S).groups()
+    return f"{layer}{OURS[module]}.{KINDS.get(kind, kind)}" if module in OURS else name
+
+
+def published_name(name):
+    """Hugging Face's name of a tensor of bert_min.Bert.
+
+    >>> published_name("layers.0.attention_norm.weight")
+    'encoder.layer.0.attention.output.LayerNorm.weight'
+    """
+    layer, module, kind = re.fullmatch(r"(layers\.\d+\.|)(.+)\.(\w+)", name).groups()
+    return f"{layer.replace('layers', 'encoder.layer')}{MODULES[module]}.{kind}"
 
 
 def read_weights(folder):
@@ -291,26 +308,6 @@ def read_weights(folder):
         if (ours := our_name(name)) is not None:  # TensorFlow has kernels as (inputs, outputs)
             weights[ours] = tensor.T if name.endswith("kernel") else tensor
     return weights
-
-
-PUBLISHED_NAMES = (  # our name -> Hugging Face's, in this order
-    (r"^(embeddings\.(word|position))\.", r"\1_embeddings."),
-    (r"^embeddings\.segment\.", "embeddings.token_type_embeddings."),
-    (r"^layers\.", "encoder.layer."), (r"attention\.(query|key|value)", r"attention.self.\1"),
-    (r"attention_(output|norm)\.", r"attention.\1."), (r"output_norm\.", "output.norm."),
-    (r"(intermediate|\d\.output|attention\.output|pooler)\.(weight|bias)$", r"\1.dense.\2"),
-    (r"attention\.norm", "attention.output.norm"), (r"\bnorm\b", "LayerNorm"))
-
-
-def published_name(name):
-    """Hugging Face's name of a tensor of bert_min.Bert.
-
-    >>> published_name("layers.0.attention_norm.weight")
-    'encoder.layer.0.attention.output.LayerNorm.weight'
-    """
-    for pattern, replacement in PUBLISHED_NAMES:
-        name = re.sub(pattern, replacement, name)
-    return name
 
 
 def write_encoder(folder, config, weights, tokenizer):
