@@ -36,10 +36,6 @@ class Task:
     positive: str = ""                   # the class whose F1 is measured; "": class 1, as in GLUE
     columns: tuple[str, ...] = ()        # names of the user's columns of a, b and label
 
-    def __post_init__(self):
-        refuse(len({*self.labels}) < len(self.labels), f"expected labels, each once, found "
-               f"{join_names(self.labels)}")
-
     @property
     def regression(self):
         """Does a model predict scores?"""
@@ -265,9 +261,6 @@ def describe_labels(task, splits):
     train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
     if task.regression:
         line = f"scores from {min(train):g} to {max(train):g}"
-        if not max(map(abs, train)) / 100 <= np.std(train) <= 100:
-            line += ("; a model hardly learns scores so large, or so much alike: take their mean "
-                     "off, and divide by their standard deviation")
     else:
         counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
         classes = join_names([f"{x} ({counts[i]})" for i, x in enumerate(task.labels)], 20)

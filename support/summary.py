@@ -65,8 +65,6 @@ def show_result(folder, result):
                    f"{best['class']} from a probability of {best['threshold']:.3f} on")
     if (result.get("influence") or {}).get("changes"):
         print_once(f"\n{influence_table(result['influence'], split)}")
-    if result["task"] == "toy":
-        print_once("\ntoy is a generated diagnostic; its numbers say nothing about real English")
     folder, own = shlex.quote(str(folder)), ""
     for name in ("model", "parser"):
         place = result["settings"].get(name) or ""
