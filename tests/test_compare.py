@@ -1,5 +1,4 @@
 """experiments.compare: which runs are trained, differences by hand, the table, the picture."""
-import re
 from pathlib import Path
 
 import pytest
@@ -7,42 +6,18 @@ import torch
 
 import train
 from experiments import compare
-from run import lock_folder, make_reader, sha256_of_pairs
-from settings import read_options
+from run import lock_folder
 from small_runs import OWN, TINY, assert_same_run, at_call, interrupt, refused, result
-from support.datasets import load_pairs
 from support.files import write_json
 from support.options import load_own, run_command
-from support.pairs import seen_in_training
 
 pytestmark = pytest.mark.usefixtures("workplace")
-GRID = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5", "--vary", "model", "bert", "dafa",
-        "--seeds", "2"]
+SMALL = [*OWN, "--epochs", "1", "--bert", TINY, "--limit", "0.5"]
+GRID = [*SMALL, "--vary", "model", "bert", "dafa", "--seeds", "2"]
 
 
 def command(*args):
     return run_command(compare.main, "compare", [str(arg) for arg in args])
-
-
-@pytest.fixture
-def faked(monkeypatch):
-    """The list, which grows, of the options of trainings that only write a result."""
-    trained = []
-
-    def begin(**given):
-        trained.append(given)
-        settings, recipe = read_options(given)
-        _, splits = load_pairs(settings)
-        folder = Path(given["out"])
-        folder.mkdir(parents=True)
-        write_json(folder / "result.json", {
-            "positive": "", "best_epoch": 1, "selection_split": "dev", "influence": None,
-            "settings": vars(settings), "recipe": vars(recipe),
-            "pairs_sha256": sha256_of_pairs({x: splits[x] for x in seen_in_training(splits)}),
-            "own": make_reader(settings, recipe)[1], "metrics": {"dev": {"accuracy": 0.5}}})
-
-    monkeypatch.setattr(train, "begin", begin)
-    return trained
 
 
 # ---- Running ------------------------------------------------------------------------------------
@@ -69,33 +44,38 @@ def test_a_group_goes_on_where_it_was_cut(monkeypatch):
     assert Path("cut/scores.svg").exists()
 
 
-def test_what_is_run(faked, capsys):
+def test_what_is_run(monkeypatch, capsys):
     """Every combination is, and what is there is not again. A value's own options win. A task is a
     column, and so is what varies beside the first option."""
-    toy = "--task toy --out G --seed 5 --lr 1e-3 --vary model bert dafa".split()
-    assert command(*toy, "--seeds", "2") == 0
-    assert [(x["model"], x["seed"]) for x in faked] == [
-        ("bert", 5), ("bert", 6), ("dafa", 5), ("dafa", 6)]
-    toy += ["dafa --layers all --without fusion --lr 1e-4", "--workers", "1"]
-    refused("G/bert-seed5 lr", *toy, "--lr", "2e-3", by=command)
-    assert command(*toy, "--seeds", "3") == 0
-    assert [(x["model"], x.get("layers"), x.get("lr"), x["seed"]) for x in faked[4:]] == [
-        ("bert", None, 1e-3, 7), ("dafa", None, 1e-3, 7),
-        *(("dafa", "all", 1e-4, seed) for seed in (5, 6, 7))]
-    capsys.readouterr()
+    trained = at_call(monkeypatch, train, "training_loop", 0)
+    small = [*SMALL, "--out", "G", "--seed", "5", "--vary", "model", "bert", "dafa"]
+    assert command(*small, "--seeds", "2") == 0
+    small.append("dafa --layers all --without fusion --lr 1e-4")
+    refused("G/bert-seed5 lr", *small, "--lr", "2e-3", by=command)
+    for workers in (0, 1):  # the second time, all runs are there
+        assert command(*small, "--seeds", "3", "--workers", workers) == 0
     assert command("--vary", "task", "toy", "--vary", "limit", 8, 9, "--vary", "model", "bert",
-                   "dafa", "--out", "H") == 0
-    assert [(x["limit"], x["model"]) for x in faked[9:]] == [
-        (8, "bert"), (8, "dafa"), (9, "bert"), (9, "dafa")]
-    assert re.search(r"\ndev +\| toy, model bert \| toy, model dafa\n",
-                     capsys.readouterr().out)
+                   "dafa", "--out", "H", "--epochs", "1") == 0
+    runs = [run for run, *_ in trained]
+    averaged = "dafa-layers-all-without-fusion-lr-1e-4"
+    assert [run.folder.name for run in runs] == [
+        "bert-seed5", "bert-seed6", "dafa-seed5", "dafa-seed6", "bert-seed7", "dafa-seed7",
+        f"{averaged}-seed5", f"{averaged}-seed6", f"{averaged}-seed7",
+        "toy-8-bert-seed0", "toy-8-dafa-seed0", "toy-9-bert-seed0", "toy-9-dafa-seed0"]
+    for run in runs:
+        assert run.folder.name.endswith(f"-seed{run.settings.seed}")
+        assert run.settings.model in run.folder.name
+    assert [run.settings.layers for run in runs[5:9]] == ["", "all", "all", "all"]
+    assert [run.recipe.lr for run in runs[5:9]] == [1e-3, 1e-4, 1e-4, 1e-4]
+    assert [run.settings.limit for run in runs[9:]] == [8, 8, 9, 9]
+    assert "\ndev | toy, model bert | toy, model dafa | changed\n" in capsys.readouterr().out
 
 
-def test_another_run_in_the_folder_is_refused(faked):
+def test_another_run_in_the_folder_is_refused():
     """Settings, recipe, pairs, own code; a second process."""
     Path("mine.py").write_text("from semmatch import DafaAttention as Mine\n")
-    mine = [*OWN, "--out", "G", "--bert", TINY, "--vary", "model", "mine.py:Mine"]
-    assert command(*mine) == 0 and len(faked) == 1
+    mine = [*SMALL, "--out", "G", "--vary", "model", "mine.py:Mine"]
+    assert command(*mine) == 0
     refused("G/mine.py-Mine-seed0 batch_size 8, not 9; --out", *mine, "--batch-size", "9",
             by=command)
     with lock_folder(Path("G")):
@@ -106,9 +86,8 @@ def test_another_run_in_the_folder_is_refused(faked):
             file.write(more)
         load_own.cache_clear()
         refused(words, *mine, by=command)
-    Path("G/mine.py-Mine-seed0/result.json").rename("G/mine.py-Mine-seed0/config.json")
+    Path("G/mine.py-Mine-seed0/result.json").unlink()
     refused("printed", *mine, "--printed", "6", by=command)  # of an unfinished run, too
-    assert len(faked) == 1
 
 
 @pytest.mark.parametrize("args, words", [
@@ -119,9 +98,9 @@ def test_another_run_in_the_folder_is_refused(faked):
     ("--vary printed 4 5 --model dafa", "5: --printed 5"),
     ("--train-file train.tsv --dev-file dev.tsv --vary model bert --test", "labelled test"),
     ("--show scores.json", "--show --draw")])
-def test_a_mistake_is_found_before_the_first_run(args, words, faked):
+def test_a_mistake_is_found_before_the_first_run(args, words):
     refused(words, *args.split(), "--out", "G", by=command)
-    assert not faked and not Path("G").exists()
+    assert not Path("G").exists()
 
 
 # ---- Differences --------------------------------------------------------------------------------
@@ -152,12 +131,15 @@ def test_the_interval_by_hand():
 
 def write_scores(name, split="dev", task="own", **rows):
     """Writes a file of scores. rows: row -> the scores of the seeds 0, 1, ..."""
-    write_json(name, {"runs": [
-        {"row": row.replace("_", " "), "set": task, "seed": seed, "positive": "",
-         "selection_split": "dev", "metrics": {"dev": {"accuracy": 0.5}} | {
-             split: {"accuracy": score, "f1": 0.5}},
-         "answers": {} if row == "bert" else {"no method": [0.25, 0.75][seed % 2], "no prior": 0}}
-        for row, scores in rows.items() for seed, score in enumerate(scores)]})
+    runs = []
+    for row, scores in rows.items():
+        for seed, score in enumerate(scores):
+            metrics = {"dev": {"accuracy": 0.5}} | {split: {"accuracy": score, "f1": 0.5}}
+            run = {"row": row, "set": task, "seed": seed, "metrics": metrics}
+            if row != "bert":
+                run["answers"] = {"no method": [0.25, 0.75][seed % 2], "no prior": 0}
+            runs.append(run)
+    write_json(name, {"runs": runs})
 
 
 def shown(capsys, *args):
