@@ -181,15 +181,6 @@ def table_of(found):
     return table
 
 
-def changed_by(found):
-    """dict row -> [share of dev's answers that change without the method, of each run]."""
-    shares = {}
-    for run in found:
-        for change in run.get("answers", {}).keys() & WITHOUT:
-            shares.setdefault(run["row"], []).append(run["answers"][change])
-    return shares
-
-
 # ---- Differences --------------------------------------------------------------------------------
 
 # A difference, the ends of its 95 % interval and p
@@ -285,7 +276,7 @@ def table_text(found, against=None):
     A single column has the mean (standard deviation), the lowest and the highest seed; of several
     each has its mean. against: the row from which differences are taken; None: none are.
     """
-    table, changed = table_of(found), changed_by(found)
+    table = table_of(found)
     columns = [*dict.fromkeys(itertools.chain(*table.values()))]
     changes, least = changes_from(table, against)
     titles, split = [" ".join(column) for column in columns], "row"
@@ -304,12 +295,14 @@ def table_text(found, against=None):
             cells.append(ends)
         change = changes.get(row)
         cells += [points(change), as_p(change.p)] if change else ["", ""]
-        lines.append([row, *cells, percent(changed.get(row))])
+        answers = [run.get("answers", {}) for run in found if run["row"] == row]
+        changed = [share for x in answers for name, share in x.items() if name in WITHOUT]
+        lines.append([row, *cells, percent(changed)])
     notes = []
     if changes:
         notes.append(f"Difference from {against} (95 % interval). p: exact ranks, Holm for "
                      f"{len(changes)}, {as_p(least)} at the least.")
-    if changed:
+    if any(line[-1] for line in lines[1:]):
         notes.append("Changed: answers on dev without the method, %.")
     return "\n\n".join([markdown(lines), textwrap.fill(" ".join(notes), WIDTH)]).rstrip()
 
