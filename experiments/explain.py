@@ -116,24 +116,11 @@ def heat_map(run, trace, segment, word, pieces):
 
 # ---- Drawings and tables ------------------------------------------------------------------------
 
-def drawn_links(values):
-    """[(i, j, share)] of the lines that `draw_pair` draws, the thin ones first: the largest number
-    of each row and column. share: of the largest number of all, which counts as 1 at least.
-
-    >>> drawn_links(np.array([[8, 2, 0], [4, 1, -3], [0.5, 0, 0]]))
-    [(0, 1, 0.25), (1, 0, 0.5), (0, 0, 1.0)]
-    """
-    largest = [values.max(axis, keepdims=True, initial=0) == values for axis in (0, 1)]
-    share = values / max(1, values.max(initial=0))
-    found = np.argwhere((largest[0] | largest[1]) & (share >= LEAST))
-    return sorted(((int(i), int(j), float(share[i, j])) for i, j in found), key=lambda x: x[2])
-
-
 def draw_pair(words, values):
-    """SVG text: words of a at the left, of b at the right, joined by lines. A word is marked as own
-    that the other sentence lacks, up to case.
+    """SVG text: words of a at the left, of b at the right. A word is marked as own that the other
+    sentence lacks, up to case. Lines show the largest number of each row and column.
 
-    words: two lists, of n and m. values: (n, m), the width of a line.
+    words: two lists, of n and m. values: (n, m); the largest, or 1 if it is less, has full width.
     """
     known, parts = [{word.casefold() for word in own} for own in words], []
     wide = [10 + 10 * max(len(word[:LONGEST]) for word in own) for own in words]
@@ -142,8 +129,11 @@ def draw_pair(words, values):
         for i, word in enumerate(words[side]):
             kind = "word" if word.casefold() in known[1 - side] else "word own"
             parts.append(draw_text(x, i * STEP + 20, word[:LONGEST], kind, anchor))
-    for i, j, share in drawn_links(values):
-        y, to, half = i * STEP + 15, j * STEP + 15, (left + right) / 2
+    shares = values / max(1, values.max())
+    largest = [values.max(axis, keepdims=True) == values for axis in (0, 1)]
+    places = np.argwhere((largest[0] | largest[1]) & (shares >= LEAST))
+    for i, j in sorted(places.tolist(), key=lambda place: shares[tuple(place)]):  # thin ones first
+        y, to, half, share = i * STEP + 15, j * STEP + 15, (left + right) / 2, shares[i, j]
         title = f"{values[i, j]:.1f}: {words[0][i]}, {words[1][j]}"
         parts.append(f'<path class="link" d="M{left} {y}C{half:.0f} {y} {half:.0f} {to} {right} '
                      f'{to}" stroke-width="{1 + 5 * share:.1f}" opacity="{.4 + .6 * share:.2f}">'

@@ -83,7 +83,9 @@ def test_every_model_explains_itself(model, trained, capsys):
             weights = trace["calibrated"][0].mean(0) - weights
         points = 100 * explain.between_words(weights, segment, word, *map(len, words))
         drawn = [float(x.text.split(": ")[0]) for x in root.iter("title") if ": " in x.text]
-        assert {*drawn} <= {*points.round(1).flat} and max(drawn) == points.max().round(1)
+        largest = np.append(points.max(0), points.max(1))
+        seen = largest[largest >= 0.1 * max(1, points.max())]
+        assert drawn == sorted(drawn) and {*drawn} == {*seen.round(1)}
         assert f"{points.max():.0f} of 100" in text_of(root.find(".//figcaption"))
     long = "\x00\x07\ufffe \udc80 x a\u2028b שלום" + " word" * 64
     assert "The pair fills --max-length 48" in text_of(explained(long, 50 * "x"))
