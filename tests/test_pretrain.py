@@ -101,7 +101,7 @@ def test_a_reading(workplace, monkeypatch):
     assert read(*CPU, *args, "scratch", *more) == 0
     assert len({seed for *_, seed in batches}) == 80
     assert result("again", "reading.json")["read"] > 108
-    assert run("--bert", "read", "--model", "bert") == 0
+    assert run("--bert", "again", "--model", "bert") == 0
     (config, before), (same, after) = read_checkpoint(TINY), read_checkpoint("read")
     assert config == same and before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}

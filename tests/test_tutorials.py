@@ -30,11 +30,10 @@ answers = SimpleNamespace(**{name: task.right for name, task in TASKS.items()})
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).sum(1), "(3, 2, 7, 7)"),
     ("difference_scores", lambda q, k: answers.difference_scores(q, k).half(), "float16"),
     ("difference_scores", lambda q, k: 1.001 * answers.difference_scores(q, k), "yours is"),
-    ("gated_fusion", lambda sem, other, W_sem, W_other, W_g: (lambda v, g: (-v, g))(
-        *answers.gated_fusion(sem, other, W_sem, W_other, W_g)),
+    ("gated_fusion", lambda *x: (lambda v, g: (-v, g))(*answers.gated_fusion(*x)),
      "Right: result 2. What enters W_other, W_sem, W_g is right."),
-    ("guided_attention", lambda values, guide, mask, W_values, W_guide, w: answers.guided_attention(
-        values, guide + 1, mask, W_values, W_guide, w), "what enters W_guide: "),  # first in time
+    ("guided_attention", lambda values, guide, *rest: answers.guided_attention(
+        values, guide + 1, *rest), "what enters W_guide: "),                # first in time
     ("attention_weights", lambda s, mask: s.nan_to_num(0, 0, 0), "yours calls none"),
     ("coverage", lambda *x: answers.coverage(*x).clamp(min=0), "-0.2"),
     ("choose_left", lambda *x: answers.choose_left(
