@@ -11,7 +11,6 @@
 # %%
 from lesson import *     # torch, math, F, assert_close, check, ...
 import numpy as np
-
 from priors import Prior, tree_similarity, words_prior
 from semmatch import DafaAttention
 begin(7)
