@@ -382,8 +382,8 @@ def show(places, against=None, rows=(), draw=None):
     print_once(table_text(found, against))
 
 
-def command_line():
-    """The options of groups of runs, and the options of training."""
+def main(argv=None):
+    """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     parser = Arguments("python -m experiments.compare", "Trains several settings with several "
                        "seeds and compares them: --out G --vary model bert dafa --seeds 5")
     group = parser.add_argument_group("a group of runs; its folder: --out (runs/compare)")
@@ -397,13 +397,8 @@ def command_line():
     shown.add_argument("--rows", nargs="+", metavar="ROW", help="these rows alone, in this order")
     shown.add_argument("--draw", metavar="FILE.svg", help="draw the differences, a dot a seed")
     add_options(parser)
-    return parser
-
-
-def main(argv=None):
-    """The command line. Raises ValueError or OSError for what `run_command` shows in one line."""
     words = sys.argv[1:] if argv is None else argv
-    given, of_show = command_line().parse(words), {"show", "against", "rows", "draw"}
+    given, of_show = parser.parse(words), {"show", "against", "rows", "draw"}
     if given.keys() & of_show:
         refuse("show" not in given or given.keys() - of_show, "--show goes with --against, --rows "
                "and --draw alone, and these need --show")

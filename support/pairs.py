@@ -255,8 +255,9 @@ def seen_in_training(splits):
 
 
 def describe_labels(task, splits):
-    """Lines on the labels, and on pairs that are there twice. They show a wrong column, a leak, and
-    how often a constant answer is right.
+    """Lines on the labels, on pairs of dev that are in train, as they are or with the sentences
+    exchanged, and on pairs of train with two labels. They show a wrong column, a leak, and how
+    often a constant answer is right.
     """
     train, dev = ([pair.label for pair in splits[name]] for name in ("train", task.selection))
     if task.regression:
@@ -265,20 +266,13 @@ def describe_labels(task, splits):
         counts, share = Counter(train), 100 * max(Counter(dev).values()) / len(dev)
         classes = join_names([f"{x} ({counts[i]})" for i, x in enumerate(task.labels)], 20)
         line = f"classes {classes}; {task.selection}: {len(dev)} pairs, {share:.1f} % of one class"
-    return "\n".join([line, *describe_doubles(task, splits)])
-
-
-def describe_doubles(task, splits):
-    """Lines: how many pairs of dev are in train, as they are or with the sentences exchanged, and
-    how many pairs of train have two labels.
-    """
-    labels, dev = {}, splits[task.selection]
+    labels, texts = {}, [(pair.a, pair.b) for pair in splits[task.selection]]
     for pair in splits["train"]:
         labels.setdefault((pair.a, pair.b), set()).add(pair.label)
-    same = sum((pair.a, pair.b) in labels for pair in dev)
-    turned = sum((pair.b, pair.a) in labels and (pair.a, pair.b) not in labels for pair in dev)
+    same = sum(both in labels for both in texts)
+    turned = sum(both[::-1] in labels and both not in labels for both in texts)
     two = sum(len(found) > 1 for found in labels.values())
     counts = {f"pairs of {task.selection} that are in train, too": same,
               f"pairs of {task.selection} that are in train with the sentences exchanged": turned,
               "pairs of train that are there under more than one label": two}
-    return [f"{what}: {count}" for what, count in counts.items() if count]
+    return "\n".join([line, *(f"{what}: {count}" for what, count in counts.items() if count)])
