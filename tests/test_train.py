@@ -122,7 +122,8 @@ def test_options_reach_their_places():
     assert len(model.first) == 3 and model.bert.layers[0].attention.dropout == 0.25
     assert set(new) == {name for name, _ in model.named_parameters() if name[:5] != "bert."}
     assert beginning(*of("drrnet"), "--dropout", "0.25")[2].dropout.p == 0.25
-    assert [*beginning(*of("aligned"))[2].carriers()] == [0, 1]  # all layers, if none is named
+    model, new = beginning(*of("aligned"))[2:]  # without an option all layers, and no weight
+    assert [*model.carriers()] == [0, 1] and new == beginning(*of("bert"))[3]
 
 
 def test_what_a_run_begins_with():
