@@ -173,10 +173,11 @@ def table_of(found):
     """dict row -> (set, split) -> [score of each run]: the first metric of test, or else of dev."""
     table = {}
     for run in found:
-        tests = [split for split in run["metrics"] if split.startswith("test")]
-        split = [*tests, *run["metrics"]][0]  # the split that chose the epoch comes first
+        metrics = run["metrics"]
+        tests = [split for split in metrics if split.startswith("test")]
+        split = [*tests, run.get("selection_split", [*metrics][-1])][0]
         columns = table.setdefault(run["row"], {})
-        score = float(next(iter(run["metrics"][split].values())))
+        score = float(next(iter(metrics[split].values())))
         columns.setdefault((run["set"], split), []).append(score)
     return table
 
