@@ -42,8 +42,6 @@ from support.shown import looked_at, note, scope
 
 # Axes: B batch, L tokens, d hidden size, H heads, k head size, f intermediate size
 
-# ---- Configuration ------------------------------------------------------------------------------
-
 HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs, as in broken JSON
 ACTIVATIONS = {"gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
                "relu": F.relu}
@@ -67,8 +65,6 @@ class BertConfig:
     position_offset: int = 0  # RoBERTa never uses the first pad_token_id + 1 = 2 positions
     kind: str = "bert"
 
-
-# ---- The encoder --------------------------------------------------------------------------------
 
 def linear(n_in, n_out, bias=True):
     """nn.Linear with BERT's initial values: weights from N(0, 0.02²), bias 0. Google's code cuts
@@ -288,8 +284,6 @@ class Bert(nn.Module):
         return states, pooled
 
 
-# ---- Published weights --------------------------------------------------------------------------
-
 def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor]]:
     """(BertConfig, dict of our name -> tensor) of a folder. ValueError names the file."""
     return BertConfig(**read_config(find_file(folder, *CONFIGS))), read_weights(folder)
@@ -320,8 +314,6 @@ def load_bert(bert: Bert, weights: dict[str, Tensor], where: str | Path) -> list
                          " of one model") from None
     return new
 
-
-# ---- Tokenization -------------------------------------------------------------------------------
 
 def overlapped_words(offsets, spans):
     """For each piece (start, end) the word of largest overlap (the first on a tie), or -1.

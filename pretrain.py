@@ -69,8 +69,6 @@ class Reading:
         refuse(not (self.task or self.texts), "expected --task or --texts: what is to be read?")
 
 
-# ---- Masked words -------------------------------------------------------------------------------
-
 def hide_pieces(input_ids: Tensor, words: Tensor, mask_id: int,
                 vocab_size: int) -> tuple[Tensor, Tensor]:
     """Chooses 15 % of the pieces and hides them.  BERT § 3.1: of the chosen pieces
@@ -116,8 +114,6 @@ def masked_loss(scores: Tensor, pieces: Tensor) -> Tensor:
     """-Σ_i ln p(w_i | x̃) / M, the mean over the hidden pieces. scores: (M, V). pieces: (M,)."""
     return F.cross_entropy(scores.float(), pieces, reduction="sum") / max(1, len(pieces))
 
-
-# ---- Batches ------------------------------------------------------------------------------------
 
 def read_texts(reading: Reading) -> list[str]:
     """The texts that are read, each once, in the order of the files."""
@@ -168,8 +164,6 @@ def masked_batch(texts, tokenizer, seed):
     batch = {"input_ids": input_ids, "segment": segment, "mask": mask, "chosen": chosen}
     return batch, pieces[chosen]
 
-
-# ---- Reading ------------------------------------------------------------------------------------
 
 def start_model(reading, texts):
     """(PairTokenizer, MaskedWords). A pooler that the encoder lacks stays as if untrained."""
@@ -240,8 +234,6 @@ def read_steps(reading, model, tokenizer, texts):
         bar.set_postfix_str(f"loss={loss:.3f}", False)
     return losses
 
-
-# ---- The command line ---------------------------------------------------------------------------
 
 def main(argv=None):
     """The command line. Raises ValueError or OSError for a user's mistake."""

@@ -22,8 +22,6 @@ from support.shown import note
 # size, n words of a sentence or of a, m words of b, R relations, E readers
 
 
-# ---- DABERT, DAFA, Knowledge --------------------------------------------------------------------
-
 def difference_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, dropout, difference_scores):
     """DABERT Eq. (3): softmax((‖Q - K‖ + M) / √d_k) V, with M = -10⁴, BERT's own constant.
 
@@ -132,8 +130,6 @@ def knowledge_factor(ln_K: Tensor, cross: Tensor):
     return K  # (B, L, L)
 
 
-# ---- LadRa-Net ----------------------------------------------------------------------------------
-
 def mixture(chosen: Tensor, W_f: nn.Linear, w_f: nn.Linear):
     """LadRa-Net Eq. (12): the sum over r starts with 1.
 
@@ -170,8 +166,6 @@ def read_limit(states, W_phi, steps):
     """
     return steps * W_phi(states)[..., 0].sigmoid()  # (B, n)
 
-
-# ---- Number of an equation -> name in the method's class -> the form that takes its place --------
 
 DABERT = {3: {"difference_attention": difference_attention},
           4: {"difference_scores": difference_scores},

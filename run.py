@@ -51,8 +51,6 @@ ONE_AT_A_TIME = threading.RLock()  # a Change alters the model; WordNet's files 
 SCRATCH_SIZES = dict(hidden_size=64, num_layers=2, num_heads=4, intermediate_size=256)
 
 
-# ---- The folder ---------------------------------------------------------------------------------
-
 @contextlib.contextmanager
 def lock_folder(folder):
     """Context manager: only this process writes into a run's folder.
@@ -82,8 +80,6 @@ def lock_folder(folder):
         with contextlib.suppress(OSError):
             folder.rmdir()
 
-
-# ---- best.pt and last.pt ------------------------------------------------------------------------
 
 def save(run, name, **more):
     """Writes best.pt or last.pt: weights, all else that prediction needs, and `more`."""
@@ -199,8 +195,6 @@ def open_run(folder: str | Path, parser: str | None = None, model: str | None = 
     return run
 
 
-# ---- A new run ----------------------------------------------------------------------------------
-
 def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, splits: dict,
             **sizes):
     """A run before its first step: (Run, dict split -> batches.Examples of train and dev).
@@ -232,8 +226,6 @@ def new_run(settings: Settings, recipe: Recipe, folder: str | Path, task: Task, 
              "pairs": sha256_of_pairs({name: x.pairs for name, x in examples.items()})}
     return Run(settings, recipe, folder, task, reader, encoder, model, begun), examples
 
-
-# ---- What a run is made of ----------------------------------------------------------------------
 
 def find_encoder(name, data_dir, texts, sizes):
     """(PairTokenizer, BertConfig, weights or None) of the encoder that --bert names. From scratch
@@ -309,8 +301,6 @@ def draw_small_weights(model):
             for gate in p.chunk(3 if "gru" in name else 1):
                 torch.nn.init.xavier_uniform_(gate)
 
-
-# ---- The model in use ---------------------------------------------------------------------------
 
 class Run:
     """A model with all that it needs to read pairs. `open_run` opens the Run in a folder.
@@ -448,8 +438,6 @@ class Run:
         return prediction, {name: x.float().cpu().numpy() for name, x in seen.items()
                             if not isinstance(x, dict)}
 
-
-# ---- For the command line -----------------------------------------------------------------------
 
 def sha256_of_pairs(splits):
     """dict split -> sha256 of its pairs in their order: a resumed run must have the same pairs."""

@@ -246,8 +246,6 @@ def method_options(settings: Settings, recipe: Recipe) -> dict:
     return options
 
 
-# ---- The command line ---------------------------------------------------------------------------
-
 def add_options(parser):
     """Adds an option to a support.options.Arguments for each field of Settings and of Recipe."""
     for title, options in (("what is trained", Settings), ("how it is trained", Recipe)):

@@ -38,8 +38,6 @@ LOG_EVERY = 10        # steps between two writes to the log; each write waits fo
 SAVE_SECONDS = 300.0  # at least so long between two writes of last.pt within an epoch
 
 
-# ---- The optimizer ------------------------------------------------------------------------------
-
 def make_optimizer(run):
     """The optimizer. Biases, norms, vectors have no decay; new parameters have their own rate."""
     recipe, new = run.recipe, run.begun["new_parameters"]
@@ -96,8 +94,6 @@ def l2_ratio(step: int, full_step=100_000, full_ratio=0.9e-5) -> float:
     x = (step - full_step / 2) * 8 / (full_step / 2)
     return full_ratio / (1 + math.exp(-x))
 
-
-# ---- The loop -----------------------------------------------------------------------------------
 
 @dataclass
 class Progress:
@@ -225,8 +221,6 @@ def judge_epoch(run, examples, progress):
                f"{', the best so far' if better else ''}")
 
 
-# ---- log.jsonl, one event a line ----------------------------------------------------------------
-
 def keep_log(run, progress):
     """Keeps the lines of log.jsonl up to `progress`: a training that goes on writes the rest anew.
     A killed process can have left half a line at the end."""
@@ -266,8 +260,6 @@ def write_steps(run, waiting):
     waiting.clear()
     return losses[-1]
 
-
-# ---- A training from its beginning to its end ---------------------------------------------------
 
 def begin(test=False, **given):
     """Trains a new run. test: score test, too. given: options, as on the command line.
@@ -348,8 +340,6 @@ def finish_training(run, examples, progress):
         (folder / "last.pt").unlink(missing_ok=True)
     return result
 
-
-# ---- The command line ---------------------------------------------------------------------------
 
 HELP = """Train and use sentence-pair models; README.md says more.
 

@@ -49,8 +49,6 @@ WITHOUT = {"no method", "no re-reading"}  # the changes of a model that take its
 GREY = "#848d97"  # seen on light and on dark
 
 
-# ---- What is to be run --------------------------------------------------------------------------
-
 def read_value(option, text):
     """dict setting -> value of one VALUE of --vary, such as "dafa --layers all", or ValueError."""
     parser, (value, dashes, options) = Arguments("", ""), text.partition(" --")
@@ -86,8 +84,6 @@ def plan_group(vary, seeds, shared):
             found[name] = values[of_rows], column, given | {"seed": seed}
     return found
 
-
-# ---- Running ------------------------------------------------------------------------------------
 
 def check_run(place, given, test):
     """Raises ValueError for a missing data set, and if the run in the folder `place` is not the
@@ -154,8 +150,6 @@ def run_group(folder, members, test, command):
     print_once(f"\n{table_text(found, against)}\n\n{folder} has scores.json")
 
 
-# ---- Scores -------------------------------------------------------------------------------------
-
 def read_scores(places):
     """The runs in files such as scores.json, or in the folders of groups: a list of dicts."""
     found, files = [], [Path(x, "scores.json") if Path(x).is_dir() else Path(x) for x in places]
@@ -181,8 +175,6 @@ def table_of(found):
         columns.setdefault((run["set"], split), []).append(score)
     return table
 
-
-# ---- Differences --------------------------------------------------------------------------------
 
 # A difference, the ends of its 95 % interval and p
 Change = namedtuple("Change", "mean low high p")
@@ -254,8 +246,6 @@ def changes_from(table, against):
     return found, min(1.0, len(found) * min(least))
 
 
-# ---- The table ----------------------------------------------------------------------------------
-
 def percent(values):
     """100 times the mean of values, "" of none."""
     return f"{100 * statistics.fmean(values):.1f}" if values else ""
@@ -325,8 +315,6 @@ def markdown(lines):
     return "\n".join(texts)
 
 
-# ---- Pictures -----------------------------------------------------------------------------------
-
 def make_axis(values, start, end):
     """(function value -> pixel, round numbers to name) of an axis from one pixel to another."""
     low, high = min(values), max(values)
@@ -366,8 +354,6 @@ def draw_rows(found, against):
                   draw_text(right + 14, y + 4, points(change))]
     return svg_page(right + 150, bottom + 30, parts)
 
-
-# ---- The command line ---------------------------------------------------------------------------
 
 def show(places, against=None, rows=(), draw=None):
     """Prints the table of groups; draws it into a file that is new."""

@@ -37,8 +37,6 @@ CHANGES = {"no method": "with plain attention", "no re-reading": "without re-rea
            "uniform choice": "reading all words alike"}  # of a model -> on the page
 
 
-# ---- What is said of a pair ---------------------------------------------------------------------
-
 def verdict(prediction):
     """A sentence: the answer, and how sure the model is.
 
@@ -66,8 +64,6 @@ def how_often_right(run):
             right = f"{100 * scores['accuracy']:.0f} of 100 answers were right"
     return f"On pairs that it was not trained on, {right}."
 
-
-# ---- What the model saw -------------------------------------------------------------------------
 
 def between_words(weights, segment, word, n, m):
     """How much words of a and b look at each other, (n, m): the mean of both directions. The pieces
@@ -114,8 +110,6 @@ def heat_map(run, trace, segment, word, pieces):
     return f"<section>{table([['', *pieces], *rows], title, shades)}</section>\n"
 
 
-# ---- Drawings and tables ------------------------------------------------------------------------
-
 def draw_pair(words, values):
     """SVG text: words of a at the left, of b at the right. A word is marked as own that the other
     sentence lacks, up to case. Lines show the largest number of each row and column.
@@ -159,8 +153,6 @@ def table(rows, caption, shades=None):
     return (f'<p class="note">{escape(caption)}</p><div class="box" tabindex="0"><table{kind}>'
             f'<thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>')
 
-
-# ---- The page -----------------------------------------------------------------------------------
 
 def form(a, b):
     """HTML of two text fields that hold these sentences, for a page that is served."""
@@ -222,8 +214,6 @@ def explain_pair(run, a, b, top=""):
                 table(rows, "What a part changes"), "</div></header>\n", heat)
     return [said, *lines, align_columns(rows)], text
 
-
-# ---- The server and the command -----------------------------------------------------------------
 
 class PageHandler(BaseHTTPRequestHandler):
     """Answers /?a=TEXT&b=TEXT by `server.run`, to this machine alone."""

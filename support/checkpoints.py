@@ -43,8 +43,6 @@ PLAIN_TOKENIZER = {
     "do_lower_case": (None, True, False)}
 
 
-# ---- Folders and downloads ----------------------------------------------------------------------
-
 HUGGING_FACE = "https://huggingface.co/"
 BERTS = {  # our name -> the name at Hugging Face; all but the last are Google's uncased models
     "tiny": "google/bert_uncased_L-2_H-128_A-2",
@@ -112,8 +110,6 @@ def _download(source, folder):
     return folder
 
 
-# ---- Configurations -----------------------------------------------------------------------------
-
 def read_config(path):
     """A dict, the fields of a BertConfig, of Google's bert_config.json or a config.json."""
     path = Path(path)
@@ -141,8 +137,6 @@ def check_plain(given, plain):
         value = given.get(key, values[0])
         refuse(value not in values, f"{key} {value!r}, not {join_names(values)}")
 
-
-# ---- Tokenizers ---------------------------------------------------------------------------------
 
 WORD_LETTERS = 100  # a longer word becomes [UNK], as in Hugging Face's library; Google's has 200
 VOCABULARY = {"bert": "vocab.txt", "roberta": "vocab.json"}
@@ -257,8 +251,6 @@ def add_words(tokenizer, path, settings):
                 refuse(tokenizer.token_to_id(word["content"]) != number, f"{word}, {number}")
 
 
-# ---- Weights ------------------------------------------------------------------------------------
-
 SKIPPED = re.compile(  # optimizer slots and buffers; heads
     r"(.*\.)?(adam_[mv]|global_step|position_ids|token_type_ids)$"
     r"|(cls|classifier|lm_head)\.|output_(weights|bias)$")
@@ -340,8 +332,6 @@ def write_encoder(folder, config, weights, tokenizer):
         key: config[name] for name, key in (COUNTS | RATES).items()})
 
 
-# ---- Hugging Face -------------------------------------------------------------------------------
-
 SAFE_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16,
                "BF16": torch.bfloat16, "I64": torch.int64}
 
@@ -395,8 +385,6 @@ def read_pickle(path):
     with expecting(path, "a dict of name -> tensor"):
         return {name: tensor.detach() for name, tensor in load_saved(path).items()}
 
-
-# ---- TensorFlow ---------------------------------------------------------------------------------
 
 TF_DTYPES = {1: torch.float32, 3: torch.int32, 9: torch.int64}  # a count of steps: int64
 

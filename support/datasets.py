@@ -28,8 +28,6 @@ from support.pairs import Pair, Task, hold_out, is_number, likely_positive, limi
 from support.tables import SENTENCES, read_pairs, read_rows, split_rows
 
 
-# ---- How published files are read ---------------------------------------------------------------
-
 def mend_snli(fields):
     """A line of SNLI is a JSON object."""
     row = json.loads(fields[0])
@@ -101,8 +99,6 @@ class Source:
     block: int = 1                       # see Task
     sizes: tuple = ()                    # pairs of each split, after the cut; docs/data.md, too
 
-
-# ---- The sources --------------------------------------------------------------------------------
 
 GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 SENTEVAL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
@@ -180,8 +176,6 @@ SOURCES = {
                   labels=("entailment", "neutral"), cut=cut_by_sentence, sizes=(4299, 541, 542)),
 }
 
-
-# ---- Tasks --------------------------------------------------------------------------------------
 
 def load_task(name: str, data_dir: str | Path) -> tuple[Task, dict]:
     """A task by its name. The files lie in `<data_dir>/<name>/`, or are downloaded to that folder;

@@ -17,8 +17,6 @@ BF16 = {"amx_bf16", "avx512_bf16", "bf16"}  # flags of processors that multiply 
 PROCESSOR = Path("/proc/cpuinfo")  # Linux lists these flags here
 
 
-# ---- Processes ----------------------------------------------------------------------------------
-
 def world():
     """(this process's rank, number of processes): (0, 1) unless torchrun started us."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
@@ -87,8 +85,6 @@ def torch_session(given):
         if dist.is_initialized():
             dist.destroy_process_group()
 
-
-# ---- Device -------------------------------------------------------------------------------------
 
 def best_device():
     """The name of the device to use if the user names none."""

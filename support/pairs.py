@@ -42,8 +42,6 @@ class Task:
         return not self.labels
 
 
-# ---- Metrics ------------------------------------------------------------------------------------
-
 def metric_title(metric, positive):
     """The name under which a metric is printed, such as "f1 of class same"."""
     return f"f1 of class {positive}" if metric == "f1" and positive else metric.replace("_", " ")
@@ -87,8 +85,6 @@ def evaluate(task, labels, predictions):
     return {name: metrics[name] for name in task.metrics}
 
 
-# ---- What two classes are sorted by --------------------------------------------------------------
-
 def ranking(task, labels, logits):
     """How the probability of the class whose F1 is measured sorts pairs. Returns: dict of average
     precision and ROC AUC, as scikit-learn computes them; dict of the class, its best F1, and the
@@ -109,8 +105,6 @@ def ranking(task, labels, logits):
             "roc_auc": float(area / (wrong[-1] * right[-1]))}, {
             "class": name, "f1": float(f1s.max()), "threshold": float(-values[f1s.argmax()])}
 
-
-# ---- Logits -------------------------------------------------------------------------------------
 
 class Prediction(NamedTuple):
     """A model's answer to one pair."""
@@ -155,8 +149,6 @@ def predictions_of(logits, task):
     rows = [dict(zip(task.labels, row)) for row in logits.softmax(1).tolist()]
     return [Prediction(max(row, key=row.get), row) for row in rows]
 
-
-# ---- Labels and pairs that are given ------------------------------------------------------------
 
 SAYS_NO = re.compile("(no|not)(?![a-z])|non|un|dis|differ|false|neg|0$")
 
@@ -222,8 +214,6 @@ def as_pairs(task, given, labelled=False):
     refuse(labelled and not pairs, "expected pairs with labels, found none")
     return pairs
 
-
-# ---- The pairs of a training --------------------------------------------------------------------
 
 def blocks_of(task, pairs):
     """The pairs as a list of blocks of `task.block` pairs, which stay together."""

@@ -39,8 +39,6 @@ PLAIN = str.maketrans({character: plain for characters, plain in (
     for character in characters} | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)})
 
 
-# ---- words ---------------------------------------------------------------------------------------
-
 # The possible end of a sentence: its marks, closing quotes and brackets; then the next word.
 STOP = re.compile(r"""(?<![.!?])([.!?]+)(["')\]]*)(?=\s+["'`(\[]*([^\s"'`(\[]+))|\n\s*\n""")
 LETTER = re.compile(r"[^\W\d]")
@@ -138,8 +136,6 @@ def _ends_sentence(before, marks, closing, following):
     return starts and (not short or following in STARTERS)
 
 
-# ---- trees ---------------------------------------------------------------------------------------
-
 @dataclass(frozen=True, eq=False)
 class Parse:
     """The typed dependency tree of one text, of one or more sentences.
@@ -224,8 +220,6 @@ def join_trees(trees):
         all_heads[i], all_relations[i] = roots[0] + 1, "parataxis"
     return all_tags, all_heads, all_relations
 
-
-# ---- parses of many texts ------------------------------------------------------------------------
 
 def parse_texts(texts: Iterable[str], parser, limit: int = MAX_WORDS, keep=lambda parse: parse):
     """The parses of texts, a dict text -> Parse. A Parse has the first `limit` words of its text.

@@ -30,8 +30,6 @@ class Change(NamedTuple):
     attributes: dict = {}  # name -> value, set in the model while it predicts
 
 
-# ---- The recorder -------------------------------------------------------------------------------
-
 @contextlib.contextmanager
 def recording():
     """Context manager. It gives a dict, name -> tensor, which the models that run in it fill."""
@@ -73,8 +71,6 @@ def noted_inside(keep):
     if inner is not None:
         keep(inner)
 
-
-# ---- Options and equations of a method ----------------------------------------------------------
 
 def check_options(method, printed, without):
     """Raises ValueError for options that the class `method` lacks in its PRINTED, ABLATIONS, and

@@ -23,8 +23,6 @@ text { fill: #e6edf3 }  .soft { fill: #9198a1 }  .grid { stroke: #3d444d }
 """
 
 
-# ---- The beginning -------------------------------------------------------------------------------
-
 def describe_training(run, examples):
     """Prints which model is trained on which pairs, and how."""
     recipe, pairs = run.recipe, {name: x.pairs for name, x in examples.items()}
@@ -51,8 +49,6 @@ def print_limit(run, lengths):
             print_once(f"{name}: {full} of {len(tokens)} pairs fill --max-length {limit}; "
                        "what is longer is cut")
 
-
-# ---- Tables --------------------------------------------------------------------------------------
 
 def show_result(folder, result):
     """Prints the result of a run, and the commands that come next."""
@@ -109,8 +105,6 @@ def align_columns(rows):
     return "\n".join("  ".join([row[0].ljust(first), *map(str.rjust, row[1:], widths)])
                      for row in rows)
 
-
-# ---- Curves --------------------------------------------------------------------------------------
 
 def svg_page(width, height, parts):
     """SVG text of a page with these elements; its colours fit light and dark screens."""

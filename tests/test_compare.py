@@ -20,8 +20,6 @@ def command(*args):
     return run_command(compare.main, "compare", [str(arg) for arg in args])
 
 
-# ---- Running ------------------------------------------------------------------------------------
-
 def test_a_group_goes_on_where_it_was_cut(monkeypatch):
     """The same command, with another seed, trains what is missing, and scores test where it was
     not yet. The runs are those of a group that was not cut."""
@@ -103,8 +101,6 @@ def test_a_mistake_is_found_before_the_first_run(args, words):
     assert not Path("G").exists()
 
 
-# ---- Differences --------------------------------------------------------------------------------
-
 def test_exact_p_by_hand():
     """With 1 2 | 2 3, twice the ranks are 2 5 5 8; of six ways the sums 7, 7, 13 and 13 are as far
     as 7 from 10. Of one among three there are three ways, so of two such sets nine: one puts both
@@ -126,8 +122,6 @@ def test_the_interval_by_hand():
     assert (found.mean, found.high) == pytest.approx((0.5, 0.5 + half))
     assert compare.change_of([([0.5, 0.5], [0.5, 0.5])]) == (0, 0, 0, 1)
 
-
-# ---- The table -----------------------------------------------------------------------------------
 
 def write_scores(name, split="dev", task="own", **rows):
     """Writes a file of scores. rows: row -> the scores of the seeds 0, 1, ..."""

@@ -85,8 +85,6 @@ def compare(name, function, by_hand, seed):
     return ""
 
 
-# ---- Results ------------------------------------------------------------------------------------
-
 def results(function, arguments):
     """What a function returns for these arguments, as a list of tensors; None if nothing."""
     with torch.no_grad():
@@ -118,8 +116,6 @@ def alike(some, others):
     return len(some) == len(others) and all(
         x.shape == y.shape and not differ(x, y).any() for x, y in zip(some, others))
 
-
-# ---- On the way ---------------------------------------------------------------------------------
 
 class Stations(TorchFunctionMode):
     """Notes what enters each softmax, and each linear map or other module among the arguments.
@@ -179,8 +175,6 @@ def on_the_way(library, function, arguments):
         right[name] = True
     return f" What enters {', '.join(right)} is right." if right else ""
 
-
-# ---- Messages -----------------------------------------------------------------------------------
 
 def where_it_failed(error, function):
     """An error, with the line of the function in which it arose."""

@@ -143,8 +143,6 @@ def factor_draw(d):
     return [ln_K, ln_K > -math.inf]
 
 
-# ---- What only the lessons ask for --------------------------------------------------------------
-
 def layer(hidden, mixed, attention_output, attention_norm, intermediate, output, output_norm):
     hidden = attention_norm(hidden + attention_output(mixed))  # (B, L, d)
     return output_norm(hidden + output(F.gelu(intermediate(hidden))))  # (B, L, d)
