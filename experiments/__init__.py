@@ -1,1 +1,1 @@
-"""Commands beside train.py: compare, explain, bench."""
+"""Commands beside train.py: compare, explain, bench, english."""
