@@ -37,8 +37,6 @@ TAGS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART
         "PUNCT", "SCONJ", "SYM", "VERB", "X")   # universal parts of speech
 
 
-# ---- What a method asks --------------------------------------------------------------------------
-
 class Prior:
     """What a method knows of a pair's words before training: a matrix over the words of a and b.
 
@@ -102,8 +100,6 @@ def equal_words(a: list[str], b: list[str]) -> np.ndarray:
     a, b = (np.array([word.casefold() for word in words], object) for words in (a, b))
     return (a[:, None] == b).astype(np.float32)  # (n, m)
 
-
-# ---- DAFA's dependency matrix --------------------------------------------------------------------
 
 class TfIdf:
     """The weights tf of DAFA Eq. (5): tf-idf of each word, divided by its mean over the sentence.
@@ -243,8 +239,6 @@ class DependencyPrior(Prior):
             M = np.ones_like(M)
         return dependency_matrix(M, S, tf_a, tf_b)  # (n, m)
 
-
-# ---- lexical relations ---------------------------------------------------------------------------
 
 RELATIONS = "synonym", "antonym", "hypernym", "hyponym", "cohyponym"   # the order of axis R
 

@@ -326,8 +326,8 @@ def make_axis(values, start, end):
 
 
 def draw_rows(found, against):
-    """SVG text of the differences from the row `against`: for each row a dot a seed, a bar for the
-    mean, a line for the 95 % interval. Over several columns a dot is the mean of their differences.
+    """SVG text of the differences from the row `against`: for each row a bar for the mean, a line
+    for the 95 % interval, a dot a seed: the mean of columns, if they have equally many runs.
     """
     table = table_of(found)
     (changes, _), base, dots = changes_from(table, against), table[against], {}
@@ -335,7 +335,8 @@ def draw_rows(found, against):
     for row in changes:
         columns = [[100 * (x - statistics.fmean(base[column])) for x in scores]
                    for column, scores in table[row].items()]
-        dots[row] = [statistics.fmean(seed) for seed in zip(*columns)]
+        alike = len({*map(len, columns)}) == 1
+        dots[row] = [statistics.fmean(seed) for seed in zip(*columns)] if alike else []
     ends = [100 * x for change in changes.values() for x in (change.low, change.high)]
     left, bottom = 24 + 7 * max(map(len, table)), 34 + 30 * len(changes)  # a letter: 7 pixels
     right = left + 240

@@ -6,7 +6,7 @@
 The first command writes train.tsv, dev.tsv, and texts.txt, which an encoder reads first. In Tatoeba
 (data/tatoeba, of manythings.org/anki) two sentences with one translation are the same, and two that
 no chain of translations joins differ. CHANGES teaches who did it to whom, and two negations.
-assets/README.md has all commands, and counts the wrong labels of each kind.
+Assumes: one translation, one meaning; assets/README.md counts the wrong labels of each kind.
 """
 import random
 import re
@@ -76,25 +76,22 @@ def merged(a, b):
 
 
 def load_tatoeba(folder):
-    """A list of (English sentence, (file, its translation))."""
-    rows = [(name, *line.split("\t")) for name in ("fra", "cmn", "deu")
-            for line in read_lines(folder / f"{name}.txt") if re.fullmatch(".+\t.+\n", line)]
-    return [(text.strip(), (name, other.strip())) for name, text, other, *_ in rows if text != "1"]
-
-
-def clusters(edges):
-    """dict x -> the first of all that chains of edges (x, y) join with x."""
-    beside, found = defaultdict(list), {}
-    for x, y in edges:
-        beside[x].append(y)
-        beside[y].append(x)
-    for first in sorted({x for x, _ in edges}):
+    """(dict English sentence -> set of its translations (file, text); dict sentence -> the first of
+    all that chains of translations join with it)."""
+    english, beside, cluster = defaultdict(set), defaultdict(set), {}
+    for name in ("fra", "cmn", "deu"):
+        for line in read_lines(folder / f"{name}.txt"):
+            if re.fullmatch(".+\t.+\n", line) and not line.startswith("1\t"):  # not cut; no header
+                text, other = (part.strip() for part in line.split("\t")[:2])
+                english[text].add((name, other))
+                beside[name, other].add(text)
+    for first in sorted(english):
         waiting = [first]
         while waiting:
-            if (x := waiting.pop()) not in found:
-                found[x] = first
-                waiting += beside[x]
-    return found
+            if (text := waiting.pop()) not in cluster:
+                cluster[text] = first
+                waiting += (x for other in english[text] for x in beside[other])
+    return english, cluster
 
 
 def people(texts, english, lexicon):
@@ -141,7 +138,7 @@ def neighbours(texts, parser, lexicon):
 
 
 def changes(parse):
-    """Yields (kind, what a text becomes)."""
+    """Yields (kind, what a text becomes). Phrases that change places are all one, or all many."""
     text, tags, relations = parse.text, parse.tags, parse.relations
     letters = "".join(LETTERS.get(f"{tag} {relation}") or LETTERS.get(tag, "x")
                       for tag, relation in zip(tags, relations))
@@ -195,46 +192,56 @@ def labelled(data_dir):
         for split in ("train", "dev")}
 
 
+def pairs_of(texts, english, cluster, lexicon, parser):
+    """A list of (kind, a, b): of some sentences of Tatoeba, and of their words."""
+    found, some = [], random.Random("near").sample(texts, min(10000, len(texts)))
+    for kind, a, b in (*people(texts, english, lexicon), *neighbours(some, parser, lexicon)):
+        files, others = ({file for file, _ in english[text]} for text in (a, b))
+        if kind in SAME or cluster[a] != cluster[b] and files & others:
+            found.append((kind, a, b))
+    words = sorted({word.capitalize() for text in texts for word in words_of(text)
+                    if len(word) > 2 and lexicon.read(word, None)})
+    found += [("two words", x, random.Random(x).choice(words)) for x in words]
+    return found + [("word, itself", x, x) for x in words] + [("itself", x, x) for x in texts]
+
+
+def drawn(found, share):
+    """A list of rows (a, b, label, kind): of each kind's pairs this share of what train may have.
+    found: (kind, a, b)."""
+    rows = []
+    for kind, most in (SAME | DIFFERENT).items():
+        rng = random.Random(kind)
+        pairs = sorted({tuple(sorted(pair)) for name, *pair in found if name == kind})
+        rows += [(*rng.sample(pair, 2), LABELS[kind in SAME], kind)
+                 for pair in rng.sample(pairs, min(len(pairs), round(share * most)))]
+    return rows
+
+
 def write_tables(data_dir, folder):
     """Writes train.tsv, each pair in both orders; dev.tsv, of which no sentence of Tatoeba and no
     pair is in train.tsv; texts.txt."""
-    folder.mkdir(parents=True)
     tables, lexicon, parser = labelled(data_dir), WordNet(), load_parser()
-    edges, english = load_tatoeba(Path(data_dir) / "tatoeba"), defaultdict(set)
-    for text, translation in edges:
-        english[text].add(translation)
-    cluster = clusters(edges)
-    held = {x for x in cluster.values() if random.Random(x).random() < HELD_OUT}
-    for split, share in (("dev", HELD_OUT), ("train", 1)):
-        rows, found = tables[split], []
-        texts = [x for x in sorted(english) if (cluster[x] in held) == (split == "dev")]
-        some = random.Random("near").sample(texts, min(10000, len(texts)))
-        for kind, a, b in (*people(texts, english, lexicon), *neighbours(some, parser, lexicon)):
-            files, others = ({file for file, _ in english[text]} for text in (a, b))
-            if kind in SAME or cluster[a] != cluster[b] and files & others:
-                found.append((kind, a, b))
-        words = sorted({word.capitalize() for text in texts for word in words_of(text)
-                        if len(word) > 2 and lexicon.read(word, None)})
-        found += [("two words", x, random.Random(x).choice(words)) for x in words]
-        found += [("word, itself", x, x) for x in words] + [("itself", x, x) for x in texts]
-        if split == "train":
-            read = [*dict.fromkeys([text for row in rows for text in row[:2]]
-                                   + random.Random("texts").sample(texts, READ))]
-            write_text(folder / "texts.txt", "".join(f"{text}\n" for text in read))
-            found += changed({*read, *texts}, parser, lexicon.wordnet)
-        for kind, most in (SAME | DIFFERENT).items():
-            rng = random.Random(kind)
-            pairs = sorted({tuple(sorted(pair)) for name, *pair in found if name == kind})
-            rows += [(*rng.sample(pair, 2), LABELS[kind in SAME], kind)
-                     for pair in rng.sample(pairs, min(len(pairs), round(share * most)))]
-        if split == "train":
-            dev = {frozenset(row[:2]) for row in tables["dev"]}
-            rows = [row for row in rows if frozenset(row[:2]) not in dev]
-            rows += [(b, a, *rest) for a, b, *rest in rows if a != b]
-            random.Random("order").shuffle(rows)  # so that --limit takes some of each kind
-        print(f"{split}: {len(rows)} pairs, {dict(Counter(kind for *_, kind in rows))}")
+    english, cluster = load_tatoeba(data_dir / "tatoeba")
+    folder.mkdir(parents=True)
+    texts = {"dev": [], "train": []}
+    for text in sorted(english):
+        held = random.Random(cluster[text]).random() < HELD_OUT
+        texts["dev" if held else "train"].append(text)
+    read = [text for row in tables["train"] for text in row[:2]]
+    read = [*dict.fromkeys(read + random.Random("texts").sample(texts["train"], READ))]
+    write_text(folder / "texts.txt", "".join(f"{text}\n" for text in read))
+    found = {split: pairs_of(texts[split], english, cluster, lexicon, parser) for split in texts}
+    found["train"] += changed({*read, *texts["train"]}, parser, lexicon.wordnet)
+    dev = tables["dev"] + drawn(found["dev"], HELD_OUT)
+    held = {frozenset(row[:2]) for row in dev}
+    train = [row for row in tables["train"] + drawn(found["train"], 1)
+             if frozenset(row[:2]) not in held]
+    train += [(b, a, *rest) for a, b, *rest in train if a != b]
+    random.Random("order").shuffle(train)  # so that --limit takes some of each kind
+    for name, rows in (("dev", dev), ("train", train)):
+        print(f"{name}: {len(rows)} pairs, {dict(Counter(kind for *_, kind in rows))}")
         header = [("sentence1", "sentence2", "label", "kind")]
-        write_text(folder / f"{split}.tsv", table_text("x.tsv", header + rows))
+        write_text(folder / f"{name}.tsv", table_text("x.tsv", header + rows))
 
 
 def export(folder, out, tables):

@@ -1,6 +1,5 @@
 """experiments/english.py: pairs of sentences, a run with int8 weights, and the run that ships."""
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import torch
 
 from experiments import english
 from run import open_run
-from small_runs import ROOT, loaded, run, write_pairs
+from small_runs import ROOT, loaded, run, write_file, write_pairs
 from support.biaffine import load_parser
 from support.tables import read_pairs, read_table
 from train import main
@@ -41,8 +40,7 @@ def test_a_run_is_shipped(workplace):
     the step. The temperature gives the loss its minimum."""
     write_pairs(lambda rng, same: english.LABELS[same], train=22, dev=10)
     assert run() == 0
-    Path("out").mkdir()
-    shutil.copy("dev.tsv", "out/first.tsv")
+    write_file(Path("out"), "first.tsv", Path("dev.tsv").read_bytes())
     english.export(Path("run"), Path("out"), Path())
     weights, small = loaded("run/best.pt")["weights"], loaded("out/best.pt")
     T = float((weights["classifier.weight"] / small["weights"]["classifier.weight"]).median())
