@@ -40,7 +40,7 @@ def test_a_run_is_shipped(workplace):
     the step. The temperature gives the loss its minimum."""
     write_pairs(lambda rng, same: english.LABELS[same], train=22, dev=10)
     assert run() == 0
-    write_file(Path("out"), "first.tsv", Path("train.tsv").read_bytes())
+    write_file(Path("out"), "fourth.tsv", Path("train.tsv").read_bytes())
     english.export(Path("run"), Path("out"), Path())
     weights, small = loaded("run/best.pt")["weights"], loaded("out/best.pt")
     T = float((weights["classifier.weight"] / small["weights"]["classifier.weight"]).median())
@@ -52,11 +52,10 @@ def test_a_run_is_shipped(workplace):
             bound += step.repeat_interleave(64, 1) * (0.5 + 127 / 2048)
         divided = weights[name] / T if name.startswith("classifier") else weights[name]
         assert ((read - divided).abs() <= bound).all() and read.dtype == torch.float, name
-    losses, near = torch.zeros(3), (T, 0.9 * T, 1.1 * T)
-    for pairs in (read_pairs(f"{name}.tsv", english.LABELS) for name in ("dev", "train")):
-        logits, labels = open_run("run").logits(pairs), torch.tensor([pair.label for pair in pairs])
-        losses += torch.stack([english.F.cross_entropy(logits / t, labels) for t in near])
-    assert losses.argmin() == 0 and small["scales"] and Path("out/result.json").exists()
+    pairs, near = read_pairs("train.tsv", english.LABELS), (T, 0.9 * T, 1.1 * T)
+    logits, labels = open_run("run").logits(pairs), torch.tensor([pair.label for pair in pairs])
+    losses = [english.F.cross_entropy(logits / t, labels) for t in near]
+    assert min(losses) == losses[0] and small["scales"] and Path("out/result.json").exists()
 
 
 def test_the_run_that_ships(capsys):
