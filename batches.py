@@ -9,6 +9,7 @@ A `Reader` serves one method, whose prior says what it needs of a pair. DRr-Net 
 word pieces, and WordExamples collates them. Left out: where pairs come from (support.datasets), how
 words and trees are found (support.parses), how priors are computed (priors).
 """
+import copy
 import random
 from typing import NamedTuple
 
@@ -184,15 +185,17 @@ class Examples:
         return None if None in labels else torch.tensor(labels)
 
     def loader(self, parts, pinned=False):
-        """The collated batches of `parts`, a list of lists of places, in order. The processes that
-        collate stay for the parts of the next call, because it takes seconds to start them.
+        """The collated batches of `parts`, a list of lists of places, in order. Processes that
+        collate stay for the next call, because they take seconds to start. They read a copy: two
+        objects that hold each other are deleted late, and in five seconds.
         """
         self.parts[:] = parts
         if self.batches is None:
             self.batches = DataLoader(
-                range(len(self.pairs)), batch_sampler=self.parts, collate_fn=self.collate,
-                num_workers=self.reader.workers, persistent_workers=self.reader.workers > 0,
-                pin_memory=pinned, generator=torch.Generator())  # the global one is not touched
+                range(len(self.pairs)), batch_sampler=self.parts,
+                collate_fn=copy.copy(self).collate, num_workers=self.reader.workers,
+                persistent_workers=self.reader.workers > 0, pin_memory=pinned,
+                generator=torch.Generator())  # the global one is not touched
         return self.batches
 
     def __getstate__(self):
@@ -244,8 +247,7 @@ def texts_of(pairs):
 
 def words_of(pairs, examples):
     """Yields the words of each text of the pairs: as it was read, if one of the `examples`, a dict
-    split -> Examples, has it.
-    """
+    split -> Examples, has it."""
     for text in texts_of(pairs):
         known = [x.known[text].words for x in examples.values() if text in x.known]
         yield known[0] if known else words_at(text, split_words(text))

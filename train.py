@@ -377,8 +377,8 @@ def use_run(folder, test=False, predict=None, columns="", out=None, test_file=No
             print_once(summary.metrics_table(score_test(run), run.task.positive))
         if not test and predict is None:
             path = run.folder / "result.json"
+            result = read_json(path)
             with made_here(path):
-                result = read_json(path)
                 refuse(result["id"] != run.begun["id"], "the numbers of another training")
                 summary.show_result(run.folder, result)
 

@@ -197,6 +197,7 @@ def test_the_loop_is_plain_training(model, trained_once):
 def test_how_a_batch_is_computed_changes_nothing_but_rounding(model, args, within, trained_once):
     one = trained_once(*loop_of(model))
     assert run(*loop_of(model), *args.split()) == 0
+    assert not torch.multiprocessing.active_children()  # they end with the run
     np.testing.assert_allclose(losses(), losses(one), rtol=0, atol=within)
     weights, expected = (loaded(out / "best.pt")["weights"] for out in (Path("run"), one))
     assert_like_weights(weights, expected, within)
